@@ -1,11 +1,11 @@
-"""memory_check: compares a program's results with its results in plain memory.
+"""memory_check: compiles a program with and without tiduc's changes to its memory, and compares the results.
 
-    as compiled    arrays are placed, hosted, donated, and updated in place; memory holds NaN before and after its use
-    plain          IREE places the arrays, nothing is donated, loops copy their carries; fresh memory holds a pattern
+    as usual    tiduc places arrays, and arguments are donated; memory is filled with NaN before and after its use
+    plain       IREE places the arrays, no argument is donated, loops copy their loop-carried values
 
-Both modules run equal dispatches, so their results are equal bit for bit. They differ if an array shares memory with
-another array that is still read, or if a dispatch reads memory that nothing wrote or that has been released. Each
-module is called twice on arrays of the host, and twice on arrays of the device.
+Both modules run equal dispatches, so their results should be equal bit for bit. The results differ if an array shares
+memory with another array that is still read, or if a dispatch reads memory that nothing wrote or that has been
+released. Each module is called twice on arrays of the host, and twice on arrays of the device.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 
 
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the checks on a CPU of this machine, and returns the program's results.
+    """Runs the comparison on a CPU of this machine, and returns the program's results.
 
     Raises a `TiducError` that names the first result that differs, or the first argument that a call overwrites.
     """
@@ -69,7 +69,10 @@ def _without_donation(module: ir.Module | IrOp) -> ir.Operation:
 def _results(
     vmfb: bytes, what: str, program: Lowered, options: Options, device: str, arguments: Sequence[Array]
 ) -> list[list[Array]]:
-    """The results of calls with arrays on the host and of calls with arrays on the device, read after all calls."""
+    """Calls a module twice with arrays on the host, and twice with arrays on the device. Returns the four results.
+
+    Copies the results only after all calls. Raises a `TiducError` if a call overwrites an argument.
+    """
     with Module(vmfb, options.target, program.name, [device + POISONED]) as module:
         function = module[program.name]
         given = [np.array(x, order="C") for x in arguments]
@@ -92,5 +95,5 @@ def _are_equal(x: Array, y: Array) -> bool:
 
 
 def _bits(x: Array) -> Array:
-    """The bytes of an array, a row for each element."""
+    """The bytes of an array, as a matrix with a row for each element."""
     return np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8).reshape(x.size, x.itemsize)

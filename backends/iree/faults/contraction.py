@@ -36,7 +36,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     upstream="https://github.com/iree-org/iree/issues/14072",
 )
 @crash(
-    "Elements that the only window does not reach do not compile; tiduc slices them off.",
+    "If there is one window, and it does not reach all elements, the op does not compile; tiduc slices the rest off.",
     "convolution_excess",
 )
 @wrong(

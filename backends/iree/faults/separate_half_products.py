@@ -6,8 +6,8 @@ On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, in tiles of
 some batches of products and some convolutions with one-element windows are wrong. The pass `gpu_products` pads the
 contracted dimensions itself and uses only whole tiles of rows and columns, so its products keep f16 and bf16.
 
-On SPIR-V, IREE or the driver rejects some products for GPUs with cooperative matrices. A barrier follows the
-conversions, because IREE would otherwise fuse them with the product and multiply the narrow types.
+On SPIR-V, if the GPU has cooperative matrices, IREE or the driver rejects some products. A barrier follows the
+conversions, because IREE would otherwise fuse the conversions with the product and multiply the narrow types.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _UNTESTED = "no test runs on such a GPU"
 
 
 @wrong(
-    "On NVIDIA's GPUs, some batches of products, and convolutions, of f16 and bf16 are wrong; tiduc uses f32.",
+    "On NVIDIA's GPUs, some convolutions and batched products of f16 and bf16 are wrong; tiduc computes in f32.",
     "cuda/half_batches",
     untested=_UNTESTED,
 )
@@ -36,7 +36,7 @@ _UNTESTED = "no test runs on such a GPU"
     untested=_UNTESTED,
 )
 def separate_half_products(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Rewrites a module's products and convolutions of f16 and bf16 for GPUs, in place."""
+    """Converts the f16 and bf16 operands of products and convolutions to f32, in place, if the target is a GPU."""
     if not (settings.cuda or settings.spirv):
         return
 

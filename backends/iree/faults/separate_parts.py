@@ -1,13 +1,13 @@
-"""separate_parts: puts a barrier after a complex value with several readers, if a reader uses its parts.
+"""separate_parts: puts a barrier after a complex value with several readers, if a reader takes it apart.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p
     %y = dot_general %p, %q                         %r = real %b
                                                     %y = dot_general %b, %q
 
-`real`, `imag` and matrix products use the parts. IREE recomputes the parts for each reader and merges these
-computations. A reader of one part may then get the other part, or another array of the dispatch: silently wrong values.
-No barrier is needed if all readers are `real` or `imag`.
+The ops `real`, `imag` and `dot_general` read the real part and the imaginary part separately. IREE recomputes the parts
+for each reader and merges these computations. A reader of the real part may then get the imaginary part, or another
+array of the dispatch: silently wrong values. No barrier is needed if all readers are `real` or `imag`.
 """
 
 from torch_mlir import ir
@@ -24,11 +24,11 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
 
 
 @wrong(
-    "IREE reads another array in place of a part of complex numbers that two products read; a barrier stores them.",
+    "If two products read a complex array, IREE reads another array instead of one part; a barrier stores the array.",
     "parts_in_two_products",
 )
 @wrong(
-    "IREE mixes up the parts of complex numbers that several ops read; a barrier stores the numbers.",
+    "If several ops read a complex array, IREE confuses real and imaginary parts; a barrier stores the array.",
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:

@@ -1,4 +1,4 @@
-"""separate_reads: puts a barrier before a second read of a reduction, along another dimension, by the same op.
+"""separate_reads: puts a barrier before the second read, if an op reads a reduction along two different dimensions.
 
     %s = reduce(%x) across [1]                          %s = reduce(%x) across [1]
     %r = broadcast_in_dim %s, dims = [0]                %r = broadcast_in_dim %s, dims = [0]
@@ -35,24 +35,24 @@ _MOVES = frozenset(
 )
 _NOWHERE = -1  # stands for a dimension of size 1, along which reads cannot conflict
 _MOST = 32
-"""The most reductions that are tracked for a value, the newest ones. IREE fuses fewer reductions into one dispatch."""
+"""For each value, only the 32 newest reductions are tracked. IREE fuses fewer reductions into one dispatch."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """How a value reads a reduction: along which dimensions, and through which op that moved dimensions."""
+    """How a value depends on a reduction: along which dimensions, and through which op that moved dimensions."""
 
     places: Hashable
     """For each dimension of the reduction, the value's dimension; or a description of an unknown reshape."""
     move: int
-    """The number, in its block, of the last op that moved dimensions. -1 if no op moved them."""
+    """The index in the block of the last op that moved dimensions. -1 if no op moved them."""
 
 
-_Reads = Mapping[int, _Read]  # keyed by the number of the reduction
+_Reads = Mapping[int, _Read]  # keyed by the index of the reduction in the block
 
 
 @wrong(
-    "IREE confuses rows and columns of a reduction that one op reads along both; a barrier stores the reduction.",
+    "If one op reads a sum both along rows and along columns, IREE confuses the two; a barrier stores the sum.",
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:
@@ -65,7 +65,7 @@ def separate_reads(module: ir.Module | IrOp) -> None:
 
 
 def _conflicts(ops: list[IrOp]) -> set[int]:
-    """The numbers of the ops in a block whose first operand needs a barrier."""
+    """Returns the indices in `ops`, the ops of a block, of those ops whose first operand needs a barrier."""
     conflicts: set[int] = set()
     reads: dict[IrValue, _Reads] = {}
     for number, op in enumerate(ops):
@@ -96,7 +96,7 @@ def _is_elementwise(op: IrOp, x: IrValue) -> bool:
 def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
     """Merges the reads of several operands.
 
-    For each conflict, adds the later op that moved dimensions to `conflicts`.
+    For each conflict, adds to `conflicts` the index of the later of the two ops that moved dimensions.
     """
     if len(sources) == 1:
         return sources[0]

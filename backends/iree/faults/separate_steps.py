@@ -4,9 +4,9 @@
     %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
                                                     %z = pad %b, %v, low = [1]
 
-IREE lowers a pad to a fill of the whole result and an update in place. If two fills have equal numbers, IREE merges
-both updates, and the merged update loses the strides between the elements. IREE also treats a `dynamic_update_slice` of
-such an array as a pad.
+IREE lowers a pad to a fill of the whole result and an update in place. If two fills write equal values, IREE merges
+both updates, and the merged update loses the strides between the elements. IREE also treats a `dynamic_update_slice`
+whose update is a padded array as a pad.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
-"""Ops that IREE lowers to updates, with the index of the operand that is written."""
+"""Maps each op that IREE lowers to an update in place to the index of the operand that the update writes."""
 
 _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 
@@ -43,7 +43,7 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[IrValue]:
-    """The operands of the op that computes x, if IREE may reduce the op to a move of elements. Otherwise empty."""
+    """The operands of the op that computes x, if the op is one that only moves or converts elements. Otherwise empty."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 

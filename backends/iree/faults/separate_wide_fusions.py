@@ -6,10 +6,11 @@
     %s24 = add %s23, %y                             %t = optimization_barrier %s23
     ...                                             %s24 = add %t, %y
 
-IREE fuses such a tree into one dispatch, however many arrays it reads, or into two, with all shared values as arrays
-between them. But IREE's runtime does not load a dispatch with more than 16 arrays on CUDA, or more than 32 or 64 on
-other devices. A loss with a term for each of 33 parameters exceeds the limit, and so do two derivatives of a series.
-Elementwise ops with other ops between them, such as the additions to a residual stream, do not form a tree.
+IREE fuses such a tree into one dispatch, however many arrays the tree reads. Or IREE splits the tree into two
+dispatches, and the first dispatch writes each value that both need to an array. But IREE's runtime does not load a
+dispatch with more than 16 arrays on CUDA, or more than 32 or 64 on other devices. A loss with a term for each of 33
+parameters exceeds the limit. Elementwise ops with other ops between them, such as the additions to a residual stream of
+a transformer, do not form a tree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,9 +38,10 @@ IREE may write each value of the tree that has several readers.
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse. `arrays` are read; `shared` counts results with several readers.
+    """A set of ops with results of one shape, which IREE may fuse into one dispatch.
 
-    `most` limits the sum of both numbers.
+    `arrays` are the values that the ops read from outside of the tree. `shared` counts the ops' results that have
+    several readers. `most` limits the number of arrays plus `shared`.
     """
 
     number: int
@@ -50,7 +52,7 @@ class _Tree:
     bits: int = 0
 
     def bit(self, numbers: Iterator[int]) -> int:
-        """The tree's bit in masks; the first call assigns the next number."""
+        """The bit mask of this tree and the trees merged into it. The first call takes an unused bit from `numbers`."""
         self.bits = self.bits or 1 << next(numbers)
         return self.bits
 
@@ -116,6 +118,6 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def _latest_first(trees: dict[IrValue, _Tree], xs: Sequence[IrValue]) -> list[tuple[IrValue, _Tree | None]]:
-    """Pairs of a value and its tree, or None, with the latest tree first."""
+    """Pairs each value with its tree, or None, and sorts the pairs: the tree of the latest op comes first."""
     found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)

@@ -1,9 +1,9 @@
 """simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
 
-IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. IREE inlines calls, so this pass
-inlines them first, in order to see which loop follows another. The pass also replaces a slice of a whole array by the
-array. Otherwise a loop-carried value would seem to depend on its old value, which the compiler replaces and then does
-not find. The pass runs before the patterns.
+IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. IREE inlines calls, and may then find
+the trip counts of more loops. The pass therefore inlines calls first, so that it sees the loops that IREE will see. The
+pass also replaces a slice of a whole array by the array. Otherwise a loop-carried value would seem to depend on its old
+value; IREE replaces the old value, and then fails to find it. The pass runs before the patterns for ops.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
     untested="takes all memory on some machines",
 )
 @crash(
-    "IREE replaces a slice that is the whole array, and then does not find the value; tiduc removes such slices.",
+    "IREE replaces a slice of a whole array in a loop, and then does not find the value; tiduc removes such slices.",
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:
@@ -45,7 +45,7 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
 
 def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The array, for a slice of the whole array; the update, if it replaces the whole array; otherwise None.
+    """Replaces a slice of a whole array by the array, and an update of a whole array by the update. Otherwise None.
 
     Start indices do not matter, because StableHLO clamps them to 0.
     """
@@ -74,7 +74,7 @@ def few_iterations(op: IrOp) -> int | None:
 
 
 def _returned(block: ir.Block, arguments: list[np.generic | None]) -> list[np.generic | None]:
-    """The numbers that a block returns for known arguments. None for an unknown number."""
+    """The scalars that a block returns if its arguments are `arguments`. None stands for an unknown scalar."""
     pairs = zip(block.arguments, arguments, strict=True)
     known: dict[IrValue, np.generic] = {x: number for x, number in pairs if number is not None}
     return [known_number(x, known) for x in terminator(block).operands]

@@ -1,9 +1,9 @@
-"""Strided slices on GPUs. IREE loses the strides if it drops a dimension of size 1 or, on SPIR-V, sums rows.
+"""Strided slices on GPUs: IREE loses the strides if it drops a dimension of size 1 or, on SPIR-V, sums the rows.
 
     %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
     ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
 
-For SPIR-V, a barrier stores the slice.
+For SPIR-V, a barrier after the slice makes IREE write the slice to memory.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,10 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
     "On SPIR-V, IREE sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows"
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The slice without dimensions of size 1. A barrier keeps IREE from merging the slice with earlier slices."""
+    """Slices an array without dimensions of size 1. On SPIR-V, a barrier stores the slice instead.
+
+    If earlier ops slice the array too, a barrier keeps IREE from merging the slices.
+    """
     x, strides = op.operands[0], list(op.attributes["strides"])
     if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):
         return None

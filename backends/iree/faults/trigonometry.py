@@ -1,14 +1,14 @@
-"""sine, cosine and tangent of f32 on CPUs. Unlike IREE's errors, these errors do not grow with the argument.
+"""sine, cosine and tangent of f32 on CPUs, with rounding errors that do not grow with the argument, as IREE's do.
 
 All arithmetic is in f64. Let k be the integer nearest to x / pi, and g = x / pi - k. A polynomial in g**2 gives sin(pi
 g), and the parity of k gives the sign. The code has no branches and no function calls, so it vectorizes. Errors are at
 most 0.501 units in the last place of f32, and 0.502 for tan; rounding alone takes 0.5.
 
-The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts. Its
-first bits are omitted if their product with the last bit of x is an even integer, which means whole turns. x times the
-leading part, minus k, is exact up to one rounding. With a fused multiply-add, the leading part has 53 bits. Without
-one, there are two leading parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part has
-the remaining bits, for differences that nearly cancel.
+The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts. The
+first bits of 1 / pi are omitted if x times these bits is an even integer, because such an integer is a number of whole
+turns. x times the leading part, minus k, is exact up to one rounding. With a fused multiply-add, the leading part has
+53 bits. Without one, there are two leading parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The
+last part has the remaining bits, which matter if x / pi and k nearly cancel.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_float
 
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
-"""1 / 2 pi, in units of 2^-256: it converts radians to turns."""
+"""1 / (2 pi) in units of 2^-256. A product with 1 / (2 pi) converts radians to turns."""
 _REGIONS = (2.0**46, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
-"""Pairs (start, count): for |x| >= start, the first `count` bits of 1 / 2 pi are omitted."""
+"""Pairs (start, count): for |x| >= start, the first `count` bits of 1 / (2 pi) are omitted."""
 
 _SINE = hexadecimal("""
     0x1.921fb54417a17p+1 -0x1.4abbce4b90dcap+2 0x1.466bbea9e665dp+1 -0x1.32d0d848e21c9p-1 0x1.50069635dec50p-4
@@ -60,7 +60,7 @@ def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
 def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """sin(x) / cos(x) from one range reduction. cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
-    # 1/2 - |g| may be as small as g, so the parts of g are subtracted. 1/2 minus the leading part of |g| is exact.
+    # 1/2 - |g| may be tiny, so the two parts of |g| are subtracted one by one. 1/2 minus the leading part is exact.
     left = b.subtract(b.constant(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
@@ -117,7 +117,7 @@ def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
 
 
 def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
-    """1 / pi as positive parts of these widths and a rest, without the first `left_out` bits of 1 / 2 pi."""
+    """1 / pi, without the first `left_out` bits of 1 / (2 pi), as a sum of parts with `widths` bits and a rest."""
     count, parts = 2 * (TURN % 2 ** (256 - left_out)), list[float]()
     for width in widths:
         below = count.bit_length() - width

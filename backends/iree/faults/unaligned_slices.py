@@ -3,7 +3,7 @@
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
 IREE reads a contiguous slice in place, and loads four elements at once, from indices that are multiples of four. If the
-slice begins at another index, wrong elements are loaded. A gather reads element by element.
+slice begins at another index, IREE loads wrong elements. A gather reads one element at a time.
 """
 
 import math
@@ -30,7 +30,7 @@ _FEW = 16
     "vulkan/slices",
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the slice by a gather."""
+    """Computes the slice by a gather. Returns None if the slice is known to be read correctly."""
     x, *starts = op.operands
     y = op.results[0]
     if is_dynamic(x.type) or not _by_fours(y) or _is_aligned(op):

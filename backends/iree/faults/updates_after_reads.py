@@ -54,7 +54,7 @@ from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 
 DONATED = "iree.abi.output"
-"""An attribute of an argument: the number of the result that reuses the argument's memory."""
+"""The name of an attribute of arguments: the index of the result that reuses the argument's memory."""
 
 
 @wrong(
@@ -67,7 +67,7 @@ DONATED = "iree.abi.output"
     "reads_before_updates",
 )
 @wrong(
-    "IREE updates one of two results that a branch returns as one array; tiduc updates a copy.",
+    "If a branch returns one array as two results, an update of one result changes both; tiduc updates a copy.",
     "update_of_a_result_of_two",
 )
 def updates_after_reads(module: ir.Module) -> None:
@@ -85,7 +85,7 @@ def updates_after_reads(module: ir.Module) -> None:
 
 
 class _Arrays:
-    """The arrays of a function, and the ops that read them. Views and equal values are one array."""
+    """The arrays of a function, and the ops that read each array. Values that are equal, or views, are one array."""
 
     def __init__(self, ops: list[ir.Operation]) -> None:
         self._numbers = _Numbers()
@@ -97,14 +97,14 @@ class _Arrays:
                 self._uses[n].append(op)
 
     def readers(self, x: IrValue, update: IrOp) -> list[ir.Operation]:
-        """The ops in the block of an update that read the array x, perhaps in their regions. Excludes the update."""
+        """The ops in the update's block that read the array x, themselves or in their regions. Excludes the update."""
         block = update.operation.block
         numbers = [self._numbers.of(y) for y in (x, *self._twins(x))]
         readers = dict.fromkeys(in_block(op, block) for n in numbers for op in self._uses[n])
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: IrValue) -> list[IrValue]:
-        """The other results that may be the same array, if x is a result of a conditional or loop, or a view of one."""
+        """If x is a result of a conditional or loop, or a view of one, its other results that may be the same array."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:
             return []
@@ -119,7 +119,7 @@ class _Arrays:
         ]
 
     def _sources(self, x: IrValue) -> set[int]:
-        """The numbers of the values that x may be, or may be a view of."""
+        """The value numbers of the values that x may be, or may be a view of."""
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
@@ -135,11 +135,11 @@ class _Numbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, x: IrValue) -> int:
-        """The number of a value. A new number if `note` has not seen the op of the value."""
+        """The value number of x. A new number if `note` has not seen the op that computes x."""
         return self._of.setdefault(x, len(self._of))
 
     def note(self, op: IrOp) -> None:
-        """Numbers the results of an op, from the numbers of its operands."""
+        """Assigns value numbers to the results of an op, from the value numbers of its operands."""
         before = [self.of(x) for x in op.operands]
         if op.name == BARRIER:
             if HIDDEN not in op.attributes:
@@ -155,7 +155,7 @@ class _Numbers:
 
 
 def _kind(x: IrValue) -> Hashable:
-    """The element type and the number of elements of an array, or the type of another value."""
+    """The element type and the number of elements of an array of static shape. The type of any other value."""
     return _kind_of(x.type)
 
 
@@ -186,7 +186,10 @@ def _is_read_later(readers: list[ir.Operation], update: IrOp) -> bool:
 
 
 def _is_kept(op: IrOp, x: IrValue) -> bool:
-    """Whether an updated array of static shape may be an argument, or an array that several iterations use."""
+    """Whether x, which `op` updates, may be a program's argument or be used by several iterations of a loop.
+
+    False for an array of dynamic shape.
+    """
     block = op.operation.block
     if is_dynamic(x.type):
         return False
@@ -223,7 +226,7 @@ def _stays(y: IrValue, block: ir.Block) -> bool:
 
 
 def _varies(x: IrValue, block: ir.Block) -> bool:
-    """Whether a value computed in a loop's body depends on carries that change."""
+    """Whether a value computed in a loop's body depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
 
@@ -259,7 +262,7 @@ def donated_arguments(function: IrOp) -> dict[int, int]:
 
 
 def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
-    """Whether an argument's memory is reused by a result whose op is the argument's only reader."""
+    """Whether an argument's memory is reused by a result, and the op of this result is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False

@@ -3,10 +3,10 @@
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
 On CPUs, IREE reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the greatest subnormal number
-and the least normal number to 0, and lacks some ops. f32 has more than twice the bits of 8-bit floats. A sum, product,
+and the least normal number to 0, and lacks some ops. f32 has over twice as many bits as 8-bit floats. A sum, product,
 quotient or root rounded to f32 and then to 8 bits therefore equals the result rounded once (Figueroa, "When is double
-rounding innocuous?", 1995). Regions of reductions, windows, scatters and sorts round after each op, as written. Matrix
-products and convolutions round after their sums.
+rounding innocuous?", 1995). In the regions of reductions, windows, scatters and sorts, each op rounds its result to 8
+bits, as StableHLO says. Matrix products and convolutions add in f32 and round only the sums.
 """
 
 import functools
@@ -24,7 +24,7 @@ from tiduc.dialect.ops.traits import MOVING
 from tiduc.dialect.shapes.types import element, is_complex, with_element
 
 _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M2FNUZ": (-15, 2)}
-"""The exponent of the least normal number, and the number of mantissa bits."""
+"""For each 8-bit type, the exponent of its least normal number, and the number of its mantissa bits."""
 
 
 @wrong(
@@ -52,7 +52,7 @@ def _widen(op: IrOp) -> None:
         f32 = ir.F32Type.get()
         replaced = {i: b.convert(x, f32) for i, x in enumerate(op.operands) if is_float8(x)}
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
-        if "algorithm" in op.attributes:  # wrong now, because it names the former types of operands
+        if "algorithm" in op.attributes:  # this attribute names the former types of the operands
             del op.attributes["algorithm"]
         wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":
@@ -76,9 +76,10 @@ def _without_error(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _in_total_order(b: Emitter, op: IrOp) -> IrValue:
-    """Compares the codes of 8-bit floats by IEEE 754's total order. Inverts the codes of negative numbers.
+    """Compares 8-bit floats in IEEE 754's total order, as integers. Inverts all bits of negative numbers but the sign.
 
-    The FNUZ types have a single NaN, without sign, whose code is that of -0. It comes last.
+    The FNUZ types have a single NaN, without a sign, which is encoded as -0 is in other types. This NaN is the largest
+    value in the order.
     """
     keys = []
     for x in op.operands:
@@ -111,7 +112,10 @@ def from_float8(b: Emitter, x: IrValue) -> IrValue:
 
 
 def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
-    """x rounded to an 8-bit type. A number that must round up to the least normal number is replaced by it first."""
+    """Rounds x to an 8-bit type. Numbers that round up to the least normal number are replaced by that number first.
+
+    Of complex numbers, only the real parts are converted.
+    """
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
     exponent, mantissa = _LEAST[str(to)]

@@ -1,4 +1,4 @@
-"""Windows and moved elements: select_and_scatter, reduce_window, reverse and pad."""
+"""Patterns for select_and_scatter, reduce, reduce_window, reverse and pad."""
 
 import math
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from tiduc.passes.rules.selection import selected
 
 @legalize("stablehlo.select_and_scatter")
 @crash(
-    "Only adjacent windows compile, and ties go wrong; tiduc finds the selected indices, then scatters.",
+    "Only adjacent windows compile, and ties give wrong values; tiduc finds the selected indices, then scatters.",
     "select_and_scatter",
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Finds the element that each window selects by a reduce_window, then scatters to the numbers of these elements."""
+    """Finds the index of the element that each window selects by a reduce_window, then scatters to these indices."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its shapes are dynamic")
@@ -55,13 +55,14 @@ def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.reduce")
 @wrong(
-    "On GPUs, one thread reduces several arrays or complex numbers, and may end early; tiduc emits stages.",
+    "On GPUs, IREE reduces complex numbers or several arrays in one thread, which may end early; tiduc uses stages.",
     "vulkan/greatest",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """On GPUs, the reduction in stages.
+    """Reduces in stages on GPUs. Returns None on CPUs.
 
-    A reduction of dynamic shape gets a barrier, because its broadcasts do not compile.
+    A reduction of dynamic shape is kept, followed by a barrier, because IREE does not compile it together with
+    broadcasts of its result.
     """
     if b.cpu:
         return None
@@ -73,7 +74,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.reduce_window")
 @crash("Padded windows of unsigned and complex types do not compile; tiduc pads first.", "cumsum_unsigned")
 @crash(
-    "Elements that the only window does not reach do not compile; tiduc slices them off.",
+    "If there is one window, and it does not reach all elements, the op does not compile; tiduc slices the rest off.",
     "reduce_window_excess",
 )
 @crash(
@@ -81,9 +82,9 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Rewrites the op into forms that IREE compiles; see the records.
+    """Rewrites the op into forms that IREE compiles. The decorators above name the cases.
 
-    StableHLO allows combining the initial values any number of times.
+    A window may be combined with the initial values more than once, because StableHLO allows any number of times.
     """
     count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
@@ -155,7 +156,7 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "pad_one_element",
 )
 @wrong(
-    "Two single elements with padding between elements become one; tiduc omits padding that adds nothing.",
+    "IREE confuses two one-element arrays if both have padding between elements; tiduc omits this padding.",
     "pad_between_parts",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -177,7 +178,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of an op that only moves unsigned integers, computed on signed integers. None for other types."""
+    """Computes an op that only moves unsigned integers on signed integers. Returns None for other element types."""
     y = op.results[0]
     if not is_unsigned(y):
         return None

@@ -3,13 +3,12 @@
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes the result directly to the argument's memory, even if the ops of other results have not read the argument
-yet, so that these results would be wrong. The barrier completes all results before the first result is copied to the
-argument's memory.
+IREE writes the result directly to the argument's memory, even if ops that compute other results have not read the
+argument yet. These results would then be wrong. Because of the barrier, all results are computed before the first
+result is copied to the argument's memory.
 
-No barrier is needed if an element of the result depends only on the argument's element at the same place, and the
-argument has no other reader: however ops are fused, each element is read before it is written. Such a result is not
-copied.
+No barrier is needed if an element of the result depends only on the argument's element at the same index, and nothing
+else reads the argument: however ops are fused, each element is read before it is written. Such a result is not copied.
 """
 
 from torch_mlir import ir
@@ -30,7 +29,7 @@ from tiduc.dialect.shapes.types import is_dynamic
 
 
 @wrong(
-    "IREE writes a result into an argument's memory before others have read it; a barrier computes all first.",
+    "IREE writes a result into an argument's memory before other ops have read it; a barrier delays the write.",
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
@@ -65,7 +64,7 @@ _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 
 
 def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
-    """Whether the compiler may fold a value to one of `arguments`, such as x + 0 or a sum over no dimension.
+    """Whether the compiler may fold a value to one of `arguments`. It folds x + 0 to x, for example.
 
     The compiler folds an op only if exactly one operand is not constant.
     """
@@ -85,9 +84,9 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether only the result at `place` reads the argument x, and only element by element.
+    """Whether the argument x is read only by the computation of the result at `place`, and only element by element.
 
-    On targets other than CPUs, the result must also be computed from x.
+    On targets other than CPUs, the result must also depend on x, and not be x itself.
     """
 
     def is_elementwise(op: IrOp) -> bool:

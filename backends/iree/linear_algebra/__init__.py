@@ -1,6 +1,6 @@
-"""Factorizations and solves, which IREE lacks: StableHLO's ops, and calls of LAPACK, cuSOLVER and TPU routines.
+"""Implements the factorizations and solves that IREE lacks: ops of StableHLO, and calls of LAPACK, cuSOLVER and TPUs.
 
-    calls.py                    one pattern for each op or call: reads its settings, and computes its results
+    calls.py                    one pattern for each op or call: reads the settings, and computes the results
     routines.py                 registers these patterns; flattens batches, and handles empty matrices
     implementations.py          the table of implementations; only this file chooses between them
     cholesky.py, lu.py, ...     one algorithm each, as a program for one matrix, which runs on every target

@@ -1,4 +1,4 @@
-"""Factorizations and solves: StableHLO's ops, and the calls of LAPACK, cuSOLVER, hipSOLVER and TPUs.
+"""The patterns for factorizations and solves: ops of StableHLO, and calls of LAPACK, cuSOLVER, hipSOLVER and TPUs.
 
 Each function reads the settings of an op, calls `compute` (implementations.py), and returns the op's results. Operands
 are batches (routines.py).
@@ -32,13 +32,13 @@ from tiduc.passes.rules.trsm import solve_attributes
     upstream="https://github.com/iree-org/iree/issues/10816",
 )
 def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The factor L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
+    """The factor L with a = L L^H if the op's flag `lower` is set, otherwise L^H. The other triangle is zero."""
     lower = flag(op, "lower")
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
 
 
-# potrf: the factor in one triangle; the other triangle is unchanged. `info` is the number of the first column without a
-# positive root.
+# potrf returns a matrix and `info`. One triangle of the matrix has the factor; the other triangle is unchanged. `info`
+# is the number, from one, of the first column whose diagonal entry has no positive root, or 0.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
@@ -90,8 +90,9 @@ def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
 
-# gtsv: the second, main and first diagonals of U from elimination with partial pivoting, then x, then LAPACK's `info`.
-# gtsv2: only x. Perturbed solve: only x, for an almost singular matrix, as inverse iteration needs it.
+# gtsv eliminates with partial pivoting. It returns the second, main and first diagonals of the factor U, the solution
+# x, and LAPACK's `info`. gtsv2 returns x. The perturbed solve returns x, and moves small pivots away from zero, because
+# inverse iteration solves with matrices that are almost singular.
 routine("gtsv")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False))
 routine("gtsv2")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False)[3:4])
 routine("tridiagonal_solve_perturbed")(
@@ -102,7 +103,7 @@ routine("tridiagonal_solve_perturbed")(
 # ---- QR ---------------------------------------------------------------------------------------------------------
 
 
-# geqrf: the packed factors and tau. Each column is reflected onto its diagonal entry.
+# geqrf returns the packed factors and tau of a QR factorization. Each reflection maps a column to its diagonal entry.
 routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 
@@ -118,14 +119,14 @@ def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: IrValue) -> Sequence[IrValue
 
 @routine("orgqr")
 def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
-    """The first columns of Q. The reflections are applied to columns of the unit matrix, last reflection first."""
+    """The first columns of Q: applies the reflections to columns of the unit matrix, the last reflection first."""
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
 
 
 @routine("ormqr")
 def ormqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue, c: IrValue) -> Sequence[IrValue]:
-    """Q c, Q^H c, c Q or c Q^H. Applies the reflections one by one."""
+    """Returns Q c, Q^H c, c Q or c Q^H, as the call's settings say. Applies the reflections one by one."""
     given = settings(op)
     if is_empty(taus) or is_empty(c):
         return [c]
@@ -140,9 +141,9 @@ def ormqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue, c: IrValue) -> Sequen
 
 @routine("syevd")
 def syevd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """Eigenvectors if requested, eigenvalues, and `info`.
+    """The eigenvectors, or `a` if no vectors are requested; the eigenvalues; and `info`.
 
-    `info` is 1 without convergence or for a matrix that is not finite.
+    `info` is 1 if the iteration does not converge or the matrix is not finite, and otherwise 0.
     """
     vectors = settings(op).get("mode", ord("V")) == ord("V")
     results = compute(b, "eigh", a if is_lower(op) else adjoint(b, a), vectors=vectors)
@@ -151,7 +152,7 @@ def syevd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 @routine("Eigh")
 def eigh(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """`syevd` for TPUs, whose calls store their settings in a string."""
+    """Eigenvectors and eigenvalues for the calls of TPUs, which store their settings in a string."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
         raise refused(op, "its backend_config is not a string")
@@ -163,7 +164,10 @@ def eigh(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 @routine("geev", "geev of reals")
 def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """Eigenvalues in no particular order, the requested vectors, and `info` as for `syevd`."""
+    """Eigenvalues in no particular order, left and right eigenvectors, and `info` as for `syevd`.
+
+    Vectors that are not requested are zero. Some calls have separate results for real and imaginary parts of values.
+    """
     *of_w, vl, vr, _ = op.results
     given = settings(op)
     left, right = (
@@ -188,7 +192,7 @@ def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 @routine("gesdd", "gesvd", "gesvdj", empty=_of_empty_matrix)
 def svd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """Singular values, vectors if requested, and `info` as for `syevd`. No caller reads the first result."""
+    """Singular values, vectors if requested, and `info` as for `syevd`. The first result, `a`, is never read."""
     _, _, third, fourth, _ = op.results
     layout = _layout(op)
     if not layout.vectors:

@@ -17,9 +17,10 @@ _AT_ONCE = 2  # rows of results computed together
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor, and `info`: the number, from one, of the first column without a positive root, or 0.
+    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry, or 0.
 
-    Reads only one triangle. The other triangle of the result is zero, or the triangle of a if `keep` is set.
+    Reads only one triangle of a: the lower one if `lower` is set. The other triangle of the result is zero, or that of
+    a if `keep` is set.
     """
     n = a.rows
     u, info = p.result(n, n), p.result(1, 1, "integer")
@@ -45,7 +46,7 @@ def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Mat
 
 @program
 def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
-    """`info` for a factor that was computed elsewhere."""
+    """Returns `info`, as `factors` does, for a factor that the host has computed."""
     info = p.result(1, 1, "integer")
     info[0] = _number_without_root(factor)
     return [info]

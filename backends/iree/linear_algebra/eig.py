@@ -22,9 +22,10 @@ from tiduc.dialect.ops.ir_types import IrValue
 
 
 def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[IrValue]:
-    """The n eigenvalues of each matrix; the requested left and right vectors, as columns; and `info`.
+    """The n eigenvalues of each matrix; the requested left and right eigenvectors, as columns; and `info`.
 
-    The eigenvalues are in no particular order. `info` is 1 without convergence, or if a matrix is not finite.
+    The eigenvalues are in no particular order. `info` is 1 if the iteration does not converge or the matrix is not
+    finite, and otherwise 0.
     """
     w, t, zh, info = _schur(b, x)
     vectors = []
@@ -38,7 +39,7 @@ def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[IrValu
 
 @program
 def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
-    """Eigenvalues; t, divided by a power of two; z^H; and `info`."""
+    """The Schur form x = z t z^H: returns the eigenvalues; t, divided by a power of two; z^H; and `info`."""
     n = x.rows
     w, t, zh = p.result(1, n, "complex"), p.result(n, n, "complex"), p.result(n, n, "complex")
     info, row = p.result(1, 1, "integer"), p.work(1, n, "complex")
@@ -53,7 +54,7 @@ def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
     rounding = total.sqrt * p.epsilon * float(n)
     with p.each(0, n) as i:
         own = t[i, i]
-        if p.kind == "real":  # then small imaginary parts are set to 0, because they are rounding errors
+        if p.kind == "real":  # small imaginary parts are rounding errors, and are set to 0
             own = p.select(rounding >= abs(own.im), own.re, own)
         w[i] = unit * own
     return [w, t, zh, info]
@@ -79,13 +80,13 @@ def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
 
 @dataclass(frozen=True)
 class _Sweeps:
-    """The steps of the QR algorithm for t. Each step also rotates the rows of z^H."""
+    """The two callbacks of `shifts.qr_algorithm` for the matrix t. Each sweep also rotates the rows of z^H."""
 
     t: Matrix
     rotations: shifts.Rotations  # the rotations of z^H
 
     def couples(self, i: Int) -> IrValue:
-        """Whether the entry to the left of t[i, i] is not small; sets a small entry to zero."""
+        """Returns whether the entry to the left of t[i, i] is not negligible. Sets a negligible entry to zero."""
         p, t = self.t.p, self.t
         beside = t[i - 1, i - 1].size + t[i, i].size
         limit = p.floor.max(p.epsilon * p.select(beside.is_zero, 1.0, beside))
@@ -94,9 +95,9 @@ class _Sweeps:
         return large
 
     def _shift(self, high: Int, since: Int) -> Number:
-        """The eigenvalue of the last two rows that is nearer to the last entry.
+        """The eigenvalue of the block's last 2 by 2 submatrix that is nearer to t[high, high]: Wilkinson's shift.
 
-        Every tenth step takes another shift.
+        Every tenth sweep takes another shift, in case the sweeps repeat in a cycle.
         """
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
@@ -123,7 +124,7 @@ class _Sweeps:
 
 @program
 def _vectors(p: MatrixProgram, t: Matrix, zh: Matrix) -> list[Matrix]:
-    """z times the eigenvectors of the triangular matrix t, as columns."""
+    """The columns z u, scaled to length one, for the eigenvectors u of the triangular matrix t."""
     n = t.rows
     v, x, rows = p.result(n, n), p.work(1, n), p.work(n, n, padded=True)
     most = p.largest(0, n, lambda i: p.largest(i, n, lambda j: t[i, j]))
@@ -141,7 +142,7 @@ def _vectors(p: MatrixProgram, t: Matrix, zh: Matrix) -> list[Matrix]:
 def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
     """Writes to x the eigenvector of t for the eigenvalue t[c, c].
 
-    Differences of eigenvalues below `gap` are replaced by `gap`. Vectors whose entries grow above 1 are scaled.
+    A difference of two eigenvalues below `gap` is replaced by `gap`. If an entry exceeds 1, the vector is scaled down.
     """
     p = t.p
     x[c] = 1.0
@@ -156,7 +157,7 @@ def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
 
 
 def _normalize(rows: Matrix, c: Int) -> None:
-    """Scales a row such that its length is one and its largest component is real."""
+    """Scales row c so that its length is one and its largest component is real."""
     p, n = rows.p, rows.columns
     top = p.largest(0, n, lambda j: rows[c, j])
     with p.each(0, n) as j:

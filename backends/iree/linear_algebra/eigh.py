@@ -1,11 +1,11 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices: tridiagonal forms, then the QR algorithm.
+"""Eigenvalues and eigenvectors of Hermitian matrices: reduction to tridiagonal form, then the QR algorithm.
 
     for each row, the last first:  a = h^H a h, in the lower triangle, for a reflection h that makes all entries of
                                    the row zero, except the diagonal entry and the entry to its left
     g = h_1^H ... h_(n-1)^H, row by row, so that t = g a g^H is real and tridiagonal
     sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 
-Loops run along rows.
+The inner loops run along rows, which are contiguous in memory.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """
@@ -22,7 +22,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def decompose(p: MatrixProgram, x: Matrix, *, vectors: bool) -> list[Matrix]:
-    """Eigenvectors, as columns, if requested; ascending eigenvalues; and `info`, as LAPACK's syevd gives them.
+    """Eigenvectors, as columns, if `vectors` is set; ascending eigenvalues; and `info`, as LAPACK's syevd gives them.
 
     Reads only the lower triangle of x, and the real part of its diagonal.
     """
@@ -54,7 +54,7 @@ def decompose(p: MatrixProgram, x: Matrix, *, vectors: bool) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row: Matrix) -> None:
-    """Reduces the lower triangle of a to `diagonals`. Stores v^H of each reflection left of a's diagonal."""
+    """Reduces a Hermitian matrix to the tridiagonal form `diagonals`. Stores v^H of the reflections in rows of a."""
     p, n = a.p, a.rows
     with p.each_reversed(n - 1) as before:
         i = before + 1
@@ -66,7 +66,7 @@ def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row:
 
 
 def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
-    """Writes a v to `row`, where a is the part above row i, and row i of a holds v^H."""
+    """Writes the product of the leading i by i submatrix of a with v to `row`. Row i of a holds v^H."""
     p = a.p
     with p.each(0, i) as r:
         own, total = a[i, r].conj, p.variable(a.zero)
@@ -77,9 +77,9 @@ def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
 
 
 def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
-    """Subtracts v w^H + w v^H from the rows above row i, where p = a v and w = tau p - |tau|^2 / 2 (v^H p) v.
+    """Subtracts v w^H + w v^H from the rows above row i, where w = tau u - |tau|^2 / 2 (v^H u) v and u = a v.
 
-    Initially, the row `w` holds p.
+    The argument `w` holds u at first, from `_multiply`.
     """
     p = a.p
     half = tau.square * p.sum(0, i, lambda j: (a[i, j] * w[j]).re) * 0.5

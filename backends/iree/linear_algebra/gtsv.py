@@ -1,7 +1,8 @@
 """Tridiagonal solves: elimination with partial pivoting, then back substitution.
 
 Equation i is dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i. The first entry of dl and the last entry of du are not read.
-Step i compares row i, after elimination, with row i + 1. The row with the larger first entry becomes row i of U.
+Step i compares row i, from which earlier steps have eliminated dl_i, with row i + 1. The row with the larger entry in
+column i becomes row i of U.
 """
 
 import functools
@@ -14,10 +15,11 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 
 @program
 def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
-    """The second, main and first diagonals of U, x, and `info`, as LAPACK's gtsv returns them.
+    """The second, main and first diagonals of U; x; and `info`, as LAPACK's gtsv returns them.
 
-    `info` is the number, from one, of the first zero on the main diagonal, or 0. With `perturb`, a pivot below epsilon
-    times the largest entry of U is moved away from zero by this amount, as inverse iteration requires.
+    `info` is the number, from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots smaller than
+    epsilon times the largest entry of U are moved away from zero by this product, because inverse iteration solves with
+    almost singular matrices.
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Factorizations by LAPACK on the host, for CPU targets: the module imports functions and calls them.
+"""Factorizations by LAPACK on the host, for CPU targets: the compiled module imports functions and calls them.
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
@@ -35,9 +35,9 @@ def calls_back(module: IrOp) -> bool:
 
 
 def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
-    """The factor, and `info`: the number, from one, of the first column without a positive root, or 0.
+    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry, or 0.
 
-    The other triangle is zero, or the triangle of x if `keep` is set.
+    The other triangle of the factor is zero, or that of x if `keep` is set.
     """
     (factor,) = _call_host(b, "cholesky", x if lower else adjoint(b, x))
     (info,) = first_without_root(b, factor)
@@ -46,22 +46,22 @@ def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue
 
 
 def qr(b: Emitter, x: IrValue) -> Sequence[IrValue]:
-    """The packed factors, and tau."""
+    """The packed QR factors of x, and tau."""
     return _call_host(b, "qr", x)
 
 
 def multiply_by_q(b: Emitter, qr: IrValue, taus: IrValue, c: IrValue, *, adjoint: bool) -> Sequence[IrValue]:
-    """Q c, or Q^H c."""
+    """Q^H c if `adjoint` is set, otherwise Q c. `qr` has the packed factors."""
     return _call_host(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
 def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[IrValue]:
-    """Eigenvectors if requested, eigenvalues, and `info`. NumPy reads the lower triangle."""
+    """Eigenvectors if `vectors` is set, eigenvalues, and `info`. NumPy reads only the lower triangle of x."""
     return _call_host(b, "eigh" if vectors else "eigvalsh", x)
 
 
 def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[IrValue]:
-    """u, the singular values, v^H and `info`. Without u and v^H if `vectors`, the number of vectors, is 0."""
+    """u, the singular values, v^H and `info`; only the values and `info` if `vectors`, the number of vectors, is 0."""
     if not vectors:
         return _call_host(b, "svdvals", x)
     u, s, v, info = _call_host(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
@@ -69,7 +69,7 @@ def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[IrValue]:
 
 
 def eig(b: Emitter, x: IrValue, *, left: bool, right: bool) -> Sequence[IrValue]:
-    """Eigenvalues, the right vectors if requested, and `info`."""
+    """Eigenvalues, right eigenvectors if `right` is set, and `info`. `left` must be False."""
     assert not left, "NumPy computes no left vectors"
     return _call_host(b, "eig" if right else "eigvals", x)
 
@@ -106,13 +106,13 @@ def _types(name: str, x: IrValue) -> list[ir.RankedTensorType]:
 
 
 def _real(x: IrValue) -> ir.FloatType:
-    """The element type of x, or the type of its parts if x is complex."""
+    """The element type of x, or the type of the real and imaginary parts if x is complex."""
     real: ir.FloatType = element(x).element_type if is_complex(x) else element(x)
     return real
 
 
 def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[IrValue] = ()) -> tuple[IrValue, ...]:
-    """The results of a host function on the operands `before` and the batch x."""
+    """Emits a call of the host's function `name` with the operands `before` and x. Returns the results."""
     suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
     function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
     taken, given = [_dynamic(x.type) for x in xs], [_dynamic(type_) for type_ in types]

@@ -25,7 +25,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
     "triangular solve": (triangular_solve.solve, None),
     "tridiagonal solve": (gtsv.solve, None),
 }
-"""The program of each factorization, and the call of LAPACK or None. Both have equal results."""
+"""For each factorization, its program, and the function that calls LAPACK, or None. Both return equal results."""
 
 
 def compute(b: Emitter, name: str, *batches: IrValue, **options: int) -> Sequence[IrValue]:

@@ -4,8 +4,8 @@
     for the rows of U beside the block:   solve with the block's L
     for the rest of the matrix:           subtract the product of these parts of L and U, four rows of U at a time
 
-The pivot of a column is the first of the largest entries on and below the diagonal. Complex entries compare by |re| +
-|im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.
+The pivot of a column is the largest entry on and below the diagonal, and the first one if several are equal. Complex
+entries compare by |re| + |im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
@@ -19,8 +19,8 @@ _BLOCK = 32
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
     """Both factors in one matrix; the pivots, counted from zero; and `info`.
 
-    The matrix has the diagonal of U; the diagonal of L is all ones. `info` is the number, from one, of the first column
-    without a pivot, or 0.
+    The diagonal of the matrix is that of U, because the diagonal of L is all ones. `info` is the number, from one, of
+    the first column whose pivot is zero, or 0.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
     lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")

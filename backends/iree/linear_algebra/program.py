@@ -11,9 +11,10 @@
 
     (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
 
-A program processes one matrix of static size. The body of a `with` is emitted once. A Python float is a number, and a
-Python int is an index: write `y[i, j] = 0.0`, not `0`. Loops and branches carry all arrays and variables; IREE's
-canonicalizer removes the unchanged ones from a loop.
+A program processes one matrix of static size. Python runs the body of a `with` once, which emits the body's ops to a
+region. A Python float is a number, and a Python int is an index: write `y[i, j] = 0.0`, not `0`. All arrays and
+variables are loop-carried values of each loop, and results of each branch; IREE's canonicalizer removes those that a
+loop does not change.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
-"""The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""
+"""A transposed matrix is copied in strips of this many rows, so that the lines read and written stay in the cache."""
 
 _CACHED = 16  # the number of f32 values in a cache line
 
@@ -40,13 +41,14 @@ Kind = Literal["real", "complex", "integer"]
 Target = TypeVar("Target", int, Scalar)
 
 Place = Int | int | tuple[Int | int, Int | int]
-"""The place of an entry: a row and a column, or a column of the first row."""
+"""The indices of an entry: row and column, or only the column, which means an entry of the first row."""
 
 
 class MatrixProgram(ScalarScope):
-    """Emits the body of a loop over a batch, for a program that reads and writes one matrix of each batch.
+    """Emits a program as the body of a loop over a batch. Each iteration processes one matrix of every batch.
 
-    The arguments of `block` are the index of the matrix in its batch, and the arrays that the program writes.
+    The arguments of `block`, the body, are the index of the matrix in its batch, and the arrays that the program
+    writes.
     """
 
     def __init__(
@@ -62,20 +64,21 @@ class MatrixProgram(ScalarScope):
     # ---- matrices -----------------------------------------------------------------------------------------------
 
     def given(self, arrays: Sequence[IrValue], rows: int, columns: int) -> "Matrix":
-        """A matrix of an input batch.
+        """The current matrix of an input batch.
 
-        `arrays` are the real part of the batch and, if it is complex, the imaginary part.
+        `arrays` are the real part of the batch and, if the batch is complex, the imaginary part.
         """
         return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
 
     def result(self, rows: int, columns: int, kind: Kind | None = None) -> "Matrix":
-        """An uninitialized matrix of a result batch. Its default kind is that of the first input."""
+        """The current matrix of a new result batch, uninitialized. `kind` is by default the kind of the first input."""
         return self._in_batch(self._allocated(self.batch * rows * columns, kind), rows, columns)
 
     def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
         """An uninitialized matrix for intermediate values.
 
-        With `padded`, rows are an odd number of cache lines apart, so that the entries of a column use all cache sets.
+        With `padded`, the row stride is an odd number of cache lines, so that the entries of a column are spread over
+        all cache sets.
         """
         width = -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if padded else columns
         return Matrix(self, self._allocated(rows * width, kind), 0, rows, columns, (width, 1))
@@ -85,12 +88,13 @@ class MatrixProgram(ScalarScope):
         return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
 
     def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
-        """Adds arrays of at least `size` entries, one for each part of a number, to the block. Returns the arrays.
+        """Adds arrays of at least `size` entries to the arguments of the block, and returns them.
 
-        Each matrix has its own arrays, because IREE's bufferization takes time exponential in the number of successive
-        loops that change one array. All arrays differ in type, so some are longer: IREE would merge uninitialized
-        arrays of one type, and then copy them to the stack, where large arrays do not fit. No array has a single
-        element, because IREE would collapse it and then lose the order of some reads and writes.
+        A complex matrix has two arrays: the real and the imaginary parts. Each matrix has its own arrays, because
+        IREE's bufferization takes time exponential in the number of successive loops that change one array. All arrays
+        differ in type, because IREE would merge uninitialized arrays of one type, and then copy them to the stack,
+        where large arrays do not fit. Arrays may therefore be longer than `size`. No array has a single element,
+        because IREE would collapse it and then lose the order of some reads and writes.
         """
         assert self.k.place.block == self.block, "matrices are allocated outside of all loops and branches"
         types: dict[Kind, list[ir.Type]] = {
@@ -112,9 +116,9 @@ class MatrixProgram(ScalarScope):
     # ---- variables ----------------------------------------------------------------------------------------------
 
     def variable(self, first: Int | Number | float) -> "Variable":
-        """A variable for an index or number, with an initial value.
+        """A new variable for an index or a number, with the initial value `first`.
 
-        It exists until the enclosing loop or branch ends.
+        The variable exists until the enclosing loop or branch ends.
         """
         variable = Variable(self, self.scalar(first).parts)
         self._variables.append(variable)
@@ -124,7 +128,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def each(self, start: Int | int, end: Int | int, step: int = 1) -> Iterator[Int]:
-        """A loop over the indices from `start` up to, but not including, `end`."""
+        """Emits a loop over the indices from `start` up to, but not including, `end`. The context is the loop's body."""
         bounds, initial = [self.scalar(x).v for x in (start, end, step)], self._parts()
         arguments = [ir.IndexType.get(), *[x.type for x in initial]]
         results, (block,) = self._with_regions("scf.for", [*bounds, *initial], arguments, 1)
@@ -134,13 +138,13 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def each_reversed(self, end: Int | int) -> Iterator[Int]:
-        """A loop over the indices below `end`, in descending order."""
+        """Emits a loop over the indices below `end`, in descending order. The context is the loop's body."""
         with self.each(0, end) as i:
             yield end - 1 - i
 
     @contextmanager
     def when(self, condition: IrValue) -> Iterator[None]:
-        """A branch that runs if the condition holds."""
+        """Emits a branch that runs if the condition holds. The context is the body of the branch."""
         results, (then, otherwise) = self._with_regions("scf.if", [condition], [], 2)
         with self._filling(otherwise, self._parts()):
             pass
@@ -162,7 +166,10 @@ class MatrixProgram(ScalarScope):
     def _with_regions(
         self, name: str, operands: Sequence[IrValue], arguments: Sequence[ir.Type], count: int
     ) -> tuple[tuple[IrValue, ...], list[ir.Block]]:
-        """Emits an op whose results are the new values of all variables. Returns its results and its empty blocks."""
+        """Emits a loop or a branch whose results are the new values of all variables.
+
+        Returns the results, and the blocks of the op's regions, which are empty.
+        """
         blocks: list[ir.Block] = []
 
         def fill(region: ir.Region) -> None:
@@ -173,7 +180,10 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def _filling(self, block: ir.Block, values: Sequence[IrValue]) -> Iterator[None]:
-        """A context that emits to a block. Variables start with `values`; the context yields their last values."""
+        """A context in which ops are emitted to `block`. At its end, the block yields the variables' values.
+
+        Variables have the values `values` at the block's start, and their former values after the context.
+        """
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)
@@ -184,7 +194,7 @@ class MatrixProgram(ScalarScope):
         self._set(before)
 
     def _parts(self) -> list[IrValue]:
-        """The current values of all arrays and variables."""
+        """The current values of all arrays and variables; of complex variables, the real and the imaginary part."""
         return [part for variable in self._variables for part in variable.parts]
 
     def _set(self, values: Sequence[IrValue]) -> None:
@@ -197,21 +207,24 @@ class MatrixProgram(ScalarScope):
     def sum(
         self, start: Int | int, end: Int | int, term: Callable[[Int], Number], first: Number | float = 0.0
     ) -> Number:
-        """`first` plus the terms, added in any order. `first` must be complex if the terms are complex."""
+        """`first` plus the sum of `term(i)`, added in any order. `first` must be complex if the terms are complex."""
         total = self.variable(first)
         with self.each(start, end) as i:
             total.add(term(i))
         return total.value
 
     def largest(self, start: Int | int, end: Int | int, entry: Callable[[Int], Number]) -> Number:
-        """The largest absolute value among the parts of the entries. 0 without entries, and NaN if a part is NaN."""
+        """The largest absolute value of a real or imaginary part among `entry(i)`.
+
+        0 if there are no entries, and NaN if a part is NaN.
+        """
         top = self.variable(0.0)
         with self.each(start, end) as i:
             top.set(top.value.max(entry(i).largest_part))
         return top.value
 
     def place_of_largest(self, start: Int | int, end: Int | int, size: Callable[[Int], Number]) -> Int:
-        """The first index at which `size`, a real number, is largest. NaNs are skipped, except at `start`."""
+        """The first index i at which the real number `size(i)` is largest. Skips NaN, but returns `start` if it is NaN."""
         at, most = self.variable(start), self.variable(size(self.scalar(start)))
         with self.each(start + 1, end) as i:
             own = size(i)
@@ -221,7 +234,7 @@ class MatrixProgram(ScalarScope):
         return at.value
 
     def number_of_first(self, end: int, condition: Callable[[Int], IrValue]) -> Int:
-        """One plus the first index for which a condition holds; 0 if there is no such index."""
+        """One plus the first index below `end` for which `condition` holds, or 0 if there is no such index."""
         number = self.variable(0)
         with self.each(0, end) as i:
             number.set_if(self.logical_and(condition(i), number.value.equals(0)), i + 1)
@@ -229,7 +242,7 @@ class MatrixProgram(ScalarScope):
 
 
 class Variable:
-    """An index, a number or an array that a program changes."""
+    """An index, a number or an array that a program changes. `parts` has its current value or values."""
 
     def __init__(self, p: ScalarScope, parts: tuple[IrValue, ...]) -> None:
         self.p = p
@@ -263,8 +276,8 @@ class Matrix:
     """A strided view of arrays as a matrix. `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
 
     `arrays` has the array of real parts and, for complex entries, the array of imaginary parts. `start` is the offset
-    of the first entry. `steps` are the strides of rows and of columns. With `conjugated`, reads and writes conjugate
-    the entries.
+    of the first entry. `steps` has the stride between rows and the stride between columns. With `conjugated`, reads and
+    writes conjugate the entries.
     """
 
     p: MatrixProgram
@@ -295,11 +308,11 @@ class Matrix:
 
     @property
     def zero(self) -> Number:
-        """Zero; complex if the entries are complex."""
+        """The number zero. It is complex if the entries are complex."""
         return Scalar(self.p, self.p.scalar(0.0).padded(len(self.arrays)))
 
     def __getitem__(self, place: Place) -> Scalar:
-        """The entry at a place: a number, or an index in a matrix of integers."""
+        """Reads an entry. A matrix of kind "integer" has entries that are indices; other entries are numbers."""
         k, at = self.p.k, self._at(place)
         parts = [k.element(line.array, at) for line in self.arrays]
         if isinstance(parts[0].type, ir.IntegerType):
@@ -308,7 +321,7 @@ class Matrix:
         return x.conj if self.conjugated else x
 
     def __setitem__(self, place: Place, x: Scalar | float) -> None:
-        """Writes an entry: a number, or an index in a matrix of integers."""
+        """Writes an entry. A matrix of kind "integer" has entries that are indices; other entries are numbers."""
         k, at, x = self.p.k, self._at(place), self.p.scalar(x)
         if isinstance(x.v.type, ir.IndexType):
             x = Scalar(self.p, (k.cast(x.v, signless(32)),))
@@ -330,9 +343,10 @@ class Matrix:
         rows: tuple[Int | int, Int | int],
         columns: tuple[Int | int, Int | int],
     ) -> None:
-        """For each j of `rows`, subtracts `factor(i, j)` times row j of `other` from each target row i, in `columns`.
+        """For each i of `targets` and each j of the range `rows`: row i -= factor(i, j) * row j of `other`.
 
-        Subtracts four rows j at a time, so that each target row is read and written once for four rows.
+        Only columns in the range `columns` change. Four rows j are subtracted at a time, so that each target row is
+        read and written once for four rows.
         """
         for group in self.p.groups(*rows, 4):
             factors = [[factor(i, j) for i in targets] for j in group]
@@ -352,7 +366,7 @@ class Matrix:
         j: Int | int,
         columns: tuple[int | Scalar, int | Scalar],
     ) -> None:
-        """Subtracts a factor times row j of `other` from row i, in the given columns."""
+        """Subtracts `factor` times row j of `other` from row i, in the range `columns`."""
         with self.p.each(*columns) as c:
             self[i, c] = self[i, c] - factor * other[j, c]
 
@@ -369,7 +383,10 @@ class Matrix:
             self[i, i] = 1.0
 
     def copy(self, other: "Matrix") -> None:
-        """Copies the entries of `other` at the places that both matrices have. Copies a transposed matrix in strips."""
+        """Copies the entries of `other` in the rows and columns that both matrices have.
+
+        A transposed matrix is copied in strips (`STRIP`).
+        """
         rows, columns = min(self.rows, other.rows), min(self.columns, other.columns)
         if other.steps[1] == 1:
             with self.p.each(0, rows) as i, self.p.each(0, columns) as j:

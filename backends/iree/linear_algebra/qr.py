@@ -2,7 +2,7 @@
 
 In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it. The entry of v on the
 diagonal is one and is not stored. Signs and phases are those of LAPACK's geqrf: an entry on the diagonal of R is real,
-and its sign is the opposite of the sign of the entry that it replaces.
+and its sign is the opposite of the sign of the entry of a at this place before the reflection.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4.2.
 """
@@ -28,7 +28,7 @@ def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
 
 @program
 def pivoted(p: MatrixProgram, a: Matrix, wanted: Matrix) -> list[Matrix]:
-    """The packed factors, the order of the n columns, counted from zero, and tau.
+    """The packed factors; for each column of them, the index of this column in a, from zero; and tau.
 
     Columns with a nonzero entry in the row `wanted` come first. Each later step chooses the longest remaining column.
     """
@@ -71,7 +71,10 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The first wanted column from j on, else the column that is longest from row j on. Returns j for NaN."""
+    """The index, at least j, of the first wanted column, or else of the column that is longest from row j on.
+
+    Returns j if the length of column j is NaN.
+    """
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
     unit = p.select(top > 0.0, top, 1.0)

@@ -2,7 +2,8 @@
 
     a H = beta e,  H^H a^H = beta e^H      for a row a, a row e of the unit matrix and a real number beta
 
-Entries are scaled before they are squared, so that no square overflows. If a is already beta e, then tau is 0.
+The entries of a are scaled before they are squared, so that no square overflows. If a is already a real multiple of e,
+then tau is 0.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
@@ -15,15 +16,15 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar
 
 @dataclass(frozen=True)
 class Reflectors:
-    """A list of reflections. Reflection i has v^H in row i of `vh`, and tau in `taus[i]`."""
+    """A list of reflections. Row i of `vh` is the v^H of reflection i, and `taus[i]` is its tau."""
 
     vh: Matrix
     taus: Matrix
 
     def make(self, i: Int, start: Int | int, end: Int | int, at: Int) -> Number:
-        """Turns row i of `vh`, a vector a in columns `start` to below `end`, into v^H. Sets tau and returns beta.
+        """Computes the reflection i that maps row i of `vh` to beta e, where e is 1 in column `at`. Returns beta.
 
-        The reflection maps a to beta e, where e is 1 in column `at`.
+        Replaces the row, in columns `start` to below `end`, by v^H, and sets `taus[i]`.
         """
         vh, p = self.vh, self.vh.p
         own, top = vh[i, at], p.largest(start, end, lambda j: vh[i, j])
@@ -61,9 +62,9 @@ class Reflectors:
         columns: tuple[int | Scalar, int],
         adjoint: bool = True,
     ) -> None:
-        """Multiplies rows and columns of x from the left by the adjoint of reflection i, or by the reflection.
+        """Multiplies a submatrix of x from the left by the adjoint of reflection i, or by the reflection itself.
 
-        The row w is scratch space for v^H x.
+        The submatrix has the rows and columns in the ranges `rows` and `columns`. The row w is scratch space for v^H x.
         """
         p, tau = x.p, self.taus[i].conj if adjoint else self.taus[i]
         with p.when(p.logical_not(tau.is_zero)):

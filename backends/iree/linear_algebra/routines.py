@@ -1,4 +1,7 @@
-"""`routine` registers a pattern for linear-algebra calls. The pattern receives batches of nonempty matrices."""
+"""`routine` registers a function as the pattern for linear-algebra calls.
+
+The function receives the operands as batches of nonempty matrices.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,10 +16,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, is_empty, shape
 
 OnBatches = Callable[..., Sequence[IrValue]]
-"""Computes the results of an op, as batches. The arguments are an emitter, the op, and its operands as batches."""
+"""A function that computes an op's results as batches, from an emitter, the op, and the op's operands as batches."""
 
 Empty = Callable[[Emitter, IrOp], Sequence[IrValue]]
-"""Computes the results of an op whose first operand is empty."""
+"""A function that computes the results of an op whose first operand is empty."""
 
 
 def zeros(b: Emitter, op: IrOp) -> Sequence[IrValue]:
@@ -25,7 +28,10 @@ def zeros(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def in_order(place: int, first: int) -> Empty:
-    """Zeros for all results except result `place`, which is an identity permutation counted from `first`."""
+    """Returns a function that gives zeros for all results of an op but one.
+
+    Result number `place` is the identity permutation `first`, `first` + 1, ...
+    """
 
     def results(b: Emitter, op: IrOp) -> Sequence[IrValue]:
         values = [*zeros(b, op)]
@@ -39,8 +45,8 @@ def in_order(place: int, first: int) -> Empty:
 def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatches]:
     """Registers a function as the pattern for calls of routines (dialect/facts/lapack.py).
 
-    The function's operands have one batch dimension before the dimensions in the routine's signature. If the first
-    operand of a call is empty, `empty` computes the results instead.
+    `names` are keys of `ROUTINES`. The function's operands have one batch dimension before the dimensions in the
+    routine's signature. If the first operand of a call is empty, `empty` computes the results instead.
     """
 
     def register(function: OnBatches) -> OnBatches:
@@ -61,8 +67,9 @@ def on_batches(
 ) -> Sequence[IrValue]:
     """Applies a function of batches to an op; returns the op's results.
 
-    `dimensions` has each operand's number of unbatched dimensions. All batch dimensions become one. f16 and bf16 are
-    computed in f32, because they would lose too many digits. Raises `Unsupported` if an operand has a dynamic shape.
+    `dimensions` has each operand's number of dimensions without batch dimensions. All batch dimensions are merged into
+    one. f16 and bf16 are converted to f32, because algorithms would lose too many digits in f16 and bf16. `empty`
+    computes the results if the first operand is empty. Raises `Unsupported` if an operand has a dynamic shape.
     """
     if any(is_dynamic(x.type) for x in op.operands):
         raise refused(op, "its shapes are dynamic")
@@ -78,7 +85,7 @@ def on_batches(
 
 
 def settings(op: IrOp) -> CallSettings:
-    """The settings of a call, by name, as plain values. A character is its integer code.
+    """Maps the names of a call's settings to their values. A character is given as its integer code.
 
     Raises `Unsupported` for a call without settings.
     """
@@ -89,6 +96,6 @@ def settings(op: IrOp) -> CallSettings:
 
 
 def is_lower(op: IrOp) -> bool:
-    """Whether the call reads the lower triangle. LAPACK's calls have a letter for it, other calls a flag."""
+    """Whether the call reads the lower triangle. LAPACK's calls have a letter `uplo`, other calls a flag `lower`."""
     given = settings(op)
     return bool(given["lower"]) if "lower" in given else chr(given["uplo"]) == "L"

@@ -1,7 +1,7 @@
 """`program` compiles a program to one dispatch over batches of matrices (backends/iree/emit/kernels.py).
 
-A StableHLO loop would need several dispatches per iteration, each over whole arrays. A loop of a program visits only
-the elements that a step changes. One thread runs the dispatch, one matrix after the other.
+If the algorithm were a StableHLO loop, each iteration would run several dispatches over whole arrays. A loop of a
+program visits only the elements that a step changes. One thread runs the dispatch, one matrix after the other.
 """
 
 import functools
@@ -21,8 +21,8 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[IrValue
     """Turns `body`, which processes one matrix of each batch, into a function of batches of matrices.
 
     `body(p, *matrices, **options)` emits the program. It reads the matrices and returns matrices that `p.result`
-    allocated. The function `run(b, *batches, **options)` returns the batches of these matrices, with three dimensions.
-    An input batch may have two dimensions: each row is a matrix.
+    allocated. The returned function, `run(b, *batches, **options)`, returns the batches of these matrices, with three
+    dimensions. If an input batch has two dimensions, each row is a matrix of one row.
     """
 
     @functools.wraps(body)
@@ -51,14 +51,14 @@ def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
         bounds, arrays = [k.index(n) for n in (0, p.batch, 1)], [k.empty(type_) for type_ in types]
         return k.emit_all("scf.for", [*bounds, *arrays], types, None, [p.block.append_to])
 
-    # The barrier keeps unused results: IREE's compilers for GPUs crash if one of them is removed.
+    # The barrier keeps results that nothing reads: IREE's compilers for GPUs crash if such a result is removed.
     return b.barrier(*dispatch(b, types, fill))
 
 
 def _joined(
     b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The results of a program as batches. Their parts are at the beginning of the arrays `lines`."""
+    """Makes batches from `lines`, the arrays that the dispatch returns. The entries are at the beginning of the arrays."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
     for y in results:
@@ -73,6 +73,9 @@ def _joined(
 
 
 def _lines(b: Emitter, x: IrValue) -> Sequence[IrValue]:
-    """The parts of x as one-dimensional arrays. A barrier keeps the op that computes x out of the dispatch."""
+    """x as a one-dimensional array or, if x is complex, as two: real and imaginary parts.
+
+    A barrier keeps the op that computes x out of the dispatch.
+    """
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))

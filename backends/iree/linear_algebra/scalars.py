@@ -1,7 +1,8 @@
 """Scalars of programs: indices, numbers and conditions, computed with Python's operators.
 
-A Python int is an index, and a Python float is a number. Real and complex numbers can be mixed; a complex number is a
-pair of values, its parts. The compiler may contract products and sums to fused multiply-adds.
+A Python int is an index, and a Python float is a number. An operator may combine a real and a complex number. A complex
+number is a pair of values, the real and the imaginary part; these are called its parts. The compiler may contract
+products and sums to fused multiply-adds.
 """
 
 import functools
@@ -23,11 +24,11 @@ _OF_INDICES = {
     "arith.remf": "arith.remui",
     "arith.subf": "arith.subi",
 }
-"""The op on indices for each op on numbers."""
+"""Maps each op on numbers to the op on indices that computes the same function."""
 
 
 class ScalarScope:
-    """The place where a program emits scalars: the current region, and the real type of numbers."""
+    """Emits scalars: `k` emits ops to the current region, and `real` is the type of real numbers."""
 
     def __init__(self, k: Kernel, real: ir.FloatType) -> None:
         self.k = k
@@ -46,7 +47,7 @@ class ScalarScope:
 
     @property
     def floor(self) -> "Number":
-        """A number that is negligible compared to 1, but whose square is not subnormal."""
+        """A power of two that is negligible compared to 1, but whose square is not subnormal."""
         return self.scalar(2.0 ** (-400 if self.real.width == 64 else -40))
 
     def select(self, condition: IrValue, x: "Scalar | float", y: "Scalar | float") -> "Scalar":
@@ -63,7 +64,7 @@ class ScalarScope:
         return self.k.arith("xori", x, self.k.number(1, signless(1)))
 
     def power_of_two(self, x: "Number") -> "Number":
-        """The largest power of two up to a positive number, so that division by it is exact. 1 for 0, infinity, NaN."""
+        """The largest power of two that is at most x > 0. Division by it is exact. 1 if x is 0, infinite or NaN."""
         wide = self.real.width == 64
         bits, mask = signless(64 if wide else 32), 0x7FF0000000000000 if wide else 0x7F800000
         given = self.k.emit("arith.bitcast", x.parts, bits)
@@ -74,7 +75,10 @@ class ScalarScope:
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """An index, a real number, or a complex number. Operators accept a Python number as the other operand."""
+    """An index, a real number, or a complex number. The other operand of an operator may be a Python number.
+
+    `parts` has one value, or the real and the imaginary part of a complex number.
+    """
 
     p: ScalarScope
     parts: tuple[IrValue, ...]
@@ -148,7 +152,7 @@ class Scalar:
         return re.with_im(self.p.select(flat, im, -im))
 
     def __abs__(self) -> "Number":
-        """The absolute values of the parts."""
+        """|x| for a real number. For a complex number, |re| + i |im|."""
         return self._each("math.absf")
 
     def max(self, other: "Scalar | float") -> "Scalar":
@@ -180,7 +184,7 @@ class Scalar:
 
     @property
     def sqrt(self) -> "Number":
-        """The square root with nonnegative real part; a complex number must be of moderate size."""
+        """The square root with nonnegative real part. For large complex numbers, intermediate values may overflow."""
         if len(self.parts) == 1:
             return self._each("math.sqrt")
         p = self.p
@@ -211,11 +215,11 @@ class Scalar:
         return functools.reduce(Scalar.max, abs(self)._separate())
 
     def plus_term(self, term: "Number") -> "Number":
-        """x plus a term. The compiler may reorder such additions."""
+        """x plus a term of a sum. The compiler may reorder these additions."""
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[IrValue, ...]:
-        """The first `count` parts. The imaginary part of a real number is 0."""
+        """The parts as a tuple of `count` values, 1 or 2. The imaginary part of a real number is 0."""
         assert count >= len(self.parts), "a complex number where a real one is needed"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 
@@ -223,22 +227,22 @@ class Scalar:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
     def _each(self, name: str, *others: IrValue) -> "Scalar":
-        """Applies an op to each part. All parts share the further operands."""
+        """Applies an op to each part of x, with `others` as its further operands."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
     def _with(self, name: str, other: "Scalar | float", flags: str = "contract") -> "Scalar":
-        """Applies an op to the pairs of parts of two scalars."""
+        """Applies an op to the real parts of two scalars, and to their imaginary parts."""
         pairs = _pairs(self, self.p.scalar(other))
         return Scalar(self.p, tuple(_emitted(self.p.k, name, pair, flags) for pair in pairs))
 
 
 Int = Scalar
 Number = Scalar
-"""Names that tell a reader whether a scalar is an index or a number."""
+"""Names for `Scalar` in signatures, where `Int` stands for an index and `Number` for a number."""
 
 
 def _pairs(x: Scalar, y: Scalar) -> list[tuple[IrValue, IrValue]]:
-    """The pairs of parts of two scalars; both have imaginary parts if one of them has."""
+    """Pairs the real parts of two scalars and, if one of the scalars is complex, the imaginary parts."""
     count = max(len(x.parts), len(y.parts))
     return list(zip(x.padded(count), y.padded(count), strict=True))
 

@@ -1,7 +1,7 @@
 """Parts of the QR algorithms with shifts: the main loop with its test of convergence, shifts, and rotations.
 
-An entry beside the diagonal is small if it is negligible, or at most epsilon times the sum of the absolute values of
-its two neighbours on the diagonal. A block is a range of rows in which no entry beside the diagonal is small.
+An entry beside the diagonal is small if it is below a fixed limit, or at most epsilon times the sum of the absolute
+values of its two neighbours on the diagonal. A block is a range of rows in which no entry beside the diagonal is small.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.1.8 and 8.3.
 """
@@ -14,9 +14,12 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 from tiduc.dialect.ops.ir_types import IrValue
 
 STEPS = 30
-"""The most sweeps for each value, on average, as in LAPACK. Two sweeps for each value are usual."""
+"""The average number of sweeps for each eigenvalue or singular value is limited to 30, as in LAPACK.
 
-_ROTATIONS_AT_ONCE = 2  # so that a row that two rotations change is read and written once
+Two sweeps for each value are usual.
+"""
+
+_ROTATIONS_AT_ONCE = 2  # with two, a row that both rotations change is read and written once
 
 
 def qr_algorithm(
@@ -29,11 +32,11 @@ def qr_algorithm(
     """Applies sweeps to the last block of a matrix of n rows until each block is a single row. Returns `info`.
 
     - `couples(i)`: whether the entry beside the diagonal that couples rows i - 1 and i is not small.
-    - `sweep(low, high, since)`: rotates the rows of the block from `low` to `high`, which are equal after convergence.
-      `since` is the number of sweeps since the last row converged.
-    - `total`: the sum of the squares of the matrix.
+    - `sweep(low, high, since)`: rotates the rows of the block from row `low` to row `high`. `since` is the number of
+      sweeps since the last row converged. After convergence, `low` and `high` are 0.
+    - `total`: the sum of the squares of the matrix's entries.
 
-    `info` is 1 without convergence, or if `total` is not finite; else 0.
+    `info` is 1 if the sweeps do not converge or `total` is not finite, and otherwise 0.
     """
     high, count, since = p.variable(n - 1), p.variable(n if n > 1 else 0), p.variable(0)
     with p.each(0, STEPS), p.each(0, count.value):
@@ -54,7 +57,8 @@ def qr_algorithm(
 def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
     """Wilkinson's shift: the eigenvalue of [[first, b], [c, last]] that is nearer to `last`, where b c is `product`.
 
-    last - b c / (h + r), for h = (first - last) / 2 and the root r of h^2 + b c for which |h + r| is larger
+    The shift is last - b c / (h + r), where h = (first - last) / 2, and r is the square root of h^2 + b c with the sign
+    for which |h + r| is larger.
     """
     p, half = first.p, (first - last) * 0.5
     root = (half * half + product).sqrt
@@ -65,7 +69,10 @@ def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
 
 @dataclass(frozen=True)
 class Diagonals:
-    """A diagonal d of n numbers, and n + 1 numbers e beside it. e[i] couples d[i - 1] and d[i]."""
+    """A tridiagonal or bidiagonal matrix: the diagonal d of n entries, and the n + 1 entries e beside the diagonal.
+
+    e[i] is the entry that couples rows i - 1 and i.
+    """
 
     d: Matrix
     e: Matrix  # the first and the last entry are zero
@@ -84,14 +91,15 @@ class Diagonals:
         return abs(self.e[i]) > least.max(limit)
 
     def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
-        """One sweep from row `low` to row `high`. Chases the entry that a rotation creates outside the diagonals.
+        """One sweep from row `low` to row `high`. Each rotation creates an entry outside of the diagonals.
 
-        The first rotation maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c, s, on, off)` applies a rotation to rows i
-        and i + 1, where `on` is the entry of row i on the diagonal, and `off` the entry beside it. It returns:
+        The next rotation eliminates this entry. The first rotation maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c,
+        s, on, off)` applies the rotation with cosine c and sine s to rows i and i + 1, where `on` is the entry of row i
+        on the diagonal, and `off` is the entry beside it. It returns:
 
-        - the cosine and the sine for the next row
+        - the cosine and the sine by which the entry beside the diagonal of the next row is multiplied
         - the new d[i]
-        - the entry that the next rotation pairs with the created entry, which that rotation eliminates
+        - the entry that the next rotation pairs with the created entry
         - the next `on`
         """
         p, d, e = self.d.p, self.d, self.e
@@ -110,7 +118,10 @@ class Diagonals:
 
 
 def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
-    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0. Returns 1, 0 and f for negligible f and g."""
+    """The rotation that maps (f, g) to (r, 0): returns c, s and r.
+
+    conj(c) f + conj(s) g = r and c g - s f = 0, and r is real. If f and g are negligible, returns 1, 0 and f.
+    """
     p, square = f.p, f.square + g.square
     flat = p.floor * p.floor >= square
     r = p.select(flat, 1.0, square.sqrt)
@@ -124,7 +135,7 @@ def rotate(
     start: Int | int,
     end: Int | int,
 ) -> None:
-    """Applies rotations to successive pairs of `rows`, in the columns from `start` to below `end`.
+    """Applies rotation k to rows k and k + 1 of `rows`, one after the other, in columns `start` to below `end`.
 
     A rotation (c, s) replaces two rows u and v by c u + s v and conj(c) v - conj(s) u.
     """
@@ -146,7 +157,7 @@ class Rotations:
 
     @staticmethod
     def make(p: MatrixProgram, n: int, matrices: Sequence[Matrix], kind: Kind = "real") -> "Rotations":
-        """Space for n rotations."""
+        """Allocates space for n rotations of `matrices`. `kind` is the kind of the cosines and sines."""
         return Rotations(p.work(1, n, kind), p.work(1, n, kind), matrices)
 
     def add(self, i: Int, c: Number, s: Number) -> None:
@@ -162,9 +173,9 @@ class Rotations:
 
 
 def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = False) -> None:
-    """Sorts the row `values`, by default in ascending order. Reorders the rows of the matrices alike.
+    """Sorts the row `values`, by default in ascending order, and puts the rows of `matrices` in the same order.
 
-    Values may be NaN.
+    `values` may contain NaN.
     """
     p, n = values.p, values.columns
     with p.each(0, n) as i:
@@ -174,10 +185,10 @@ def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = Fal
 
 
 def scale(x: Matrix, lower: bool = False) -> tuple[Number, Number]:
-    """Divides x by a power of two so that its largest entry is about one.
+    """Divides x, in place, by a power of two, so that its largest entry is about one.
 
-    Returns the power, and the sum of |x_ij|^2 after the division. The sum is not finite if an entry is not finite. With
-    `lower`, only the lower triangle is read and divided.
+    Returns the power of two, and the sum of |x_ij|^2 after the division. The sum is not finite if an entry is not
+    finite. With `lower`, only the lower triangle is read and divided.
     """
     p, total = x.p, x.p.variable(0.0)
 

@@ -7,8 +7,8 @@
     so that t^H = p a q^H is real and lower bidiagonal
     sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
-If a diagonal entry is negligible, the shift is zero. One or two such sweeps make the entries beside it zero. The inner
-loops run along rows.
+If a diagonal entry is negligible, the shift is zero. One or two sweeps with shift zero make the entries beside this
+diagonal entry zero. The inner loops run along rows, which are contiguous in memory.
 
 Sources: Golub and Van Loan, "Matrix Computations" (2013), sections 5.4.8 and 8.6; zero shifts: Demmel and Kahan,
 "Accurate singular values of bidiagonal matrices" (1990).
@@ -26,9 +26,10 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def decompose(p: MatrixProgram, x: Matrix, *, vectors: int) -> list[Matrix]:
-    """u, the descending values, v^H, and `info`, as LAPACK's gesdd. Without vectors: the values and `info`.
+    """u, the singular values in descending order, v^H, and `info`, as LAPACK's gesdd returns them.
 
-    `vectors` is the number of vectors on the longer side of an m by n matrix: min(m, n), max(m, n), or 0 for none.
+    `vectors` is the number of vectors on the longer side of an m by n matrix: min(m, n), max(m, n), or 0. If it is 0,
+    only the values and `info` are returned.
     """
     (n, m), tall = sorted((x.rows, x.columns)), x.rows > x.columns
     s, info = p.result(1, n, "real"), p.result(1, 1, "integer")
@@ -61,7 +62,7 @@ def decompose(p: MatrixProgram, x: Matrix, *, vectors: int) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Reflectors, row: Matrix) -> None:
-    """Reduces a to `diagonals` by reflections from the right and from the left. Stores the reflections."""
+    """Reduces a to the bidiagonal form `diagonals` by reflections from both sides, stored in `right` and `left`."""
     p, n, m = a.p, a.rows, a.columns
     with p.each(0, n) as i:
         after = i + 1
@@ -75,7 +76,7 @@ def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Ref
 
 
 def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> None:
-    """Sets x to the product of the adjoints of reflections, the last one first. v_i is 1 in column i + `beside`."""
+    """Sets x to H_(count-1)^H ... H_1^H H_0^H, for reflections H_i whose v is 1 in column i + `beside`."""
     p = x.p
     x.set_identity()
     with p.each_reversed(count) as i:
@@ -102,7 +103,7 @@ def _sweep(
     d = diagonals.d
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:
-        """Rotates rows i and i + 1 of t^H, then its columns, which makes it lower triangular again."""
+        """Rotates rows i and i + 1 of t^H, then columns i and i + 1, which makes t^H lower triangular again."""
         of_p.add(i, c, s)
         first, above = c * on + s * off, c * off - s * on
         below, after = s * d[i + 1], c * d[i + 1]
@@ -116,9 +117,10 @@ def _sweep(
 
 
 def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
-    """The entry that the first rotation pairs with e[low + 1]: (d^2 - shift) / d, or d if the shift is zero.
+    """The entry that the first rotation pairs with e[low + 1]: (d^2 - shift) / d for d = d[low].
 
-    The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last diagonal entry.
+    The shift is the eigenvalue of the last 2 by 2 submatrix of t^H t that is nearer to the last diagonal entry of t^H
+    t. The shift is zero if a diagonal entry of the block is negligible; then the result is d.
     """
     d, e, before = diagonals.d, diagonals.e, high.max(1) - 1
     p, own = d.p, d[low]

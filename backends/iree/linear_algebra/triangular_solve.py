@@ -1,8 +1,8 @@
-"""Triangular solves.
+"""Triangular solves: finds x with a x = c for a lower triangular matrix a.
 
     row i of x:  row i of c, minus a_ij times row j of x for each j < i, four rows j at a time; then divided by a_ii
 
-The inner loop runs along the right-hand sides. A single right-hand side, and right-hand sides stored as rows, are
+The inner loop runs along the right-hand sides. A single right-hand side, and right-hand sides that are rows of c, are
 solved one by one: once an entry is known, its multiples are subtracted from the later entries.
 """
 
@@ -18,9 +18,9 @@ _MANY = (
 def solve(
     p: MatrixProgram, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> list[Matrix]:
-    """Solves op(a) x = c if `left` is set, else x op(a) = c. op is the transpose or the identity.
+    """Solves op(a) x = c if `left` is set, else x op(a) = c. op(a) is the transpose if `transpose` is set, else a.
 
-    Reads one triangle of a. Reads the diagonal unless `unit` is set.
+    Reads only one triangle of a: the lower one if `lower` is set. Takes ones for the diagonal if `unit` is set.
     """
     result = p.result(c.rows, c.columns)
     result.copy(c)

@@ -1,5 +1,5 @@
 """Rewrites of ops, element types and shapes that IREE does not support.
 
-Each pattern has a record `@missing` with a witness, as in ../faults. Factorizations and solves are in
-../linear_algebra, ops with dynamic dimensions in dynamic/.
+A decorator `@missing` on each pattern records the lack, and a program that IREE alone rejects, as in ../faults.
+Factorizations and solves are in ../linear_algebra. Patterns for ops with dynamic dimensions are in dynamic/.
 """

@@ -1,13 +1,15 @@
-"""sort for GPUs: a bitonic network, whose steps exchange all elements at once (Batcher, "Sorting networks", 1968).
+"""sort for GPUs: a bitonic network, each step of which compares all elements in pairs (Batcher, "Sorting networks", 1968).
 
 IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535 steps, and
-leaves the row unsorted. The network has n (log n)^2 / 2 exchanges. Each iteration of a loop does n / 2 of them:
+leaves the row unsorted. A network for n elements has about n (log n)^2 / 4 comparisons. Each iteration of a loop does n
+/ 2 of them:
 
-    blocks have k = 2, 4, 8, ... elements, until a block has all of them
-    element i meets i xor (k - 1), then i xor k / 4, i xor k / 8, ..., i xor 1;  the lesser goes to the lower index
+    for blocks of k = 2, 4, 8, ... elements, until one block has all elements:
+        compare element i with element i xor (k - 1), then with i xor k / 4, i xor k / 8, ..., i xor 1
+        each comparison puts the lesser element at the lower index
 
-As the lesser always goes to the lower index, elements beyond the end need not exist, and n may be any number. The
-original indices break ties, so that the sort is stable.
+Since the lesser element always goes to the lower index, the network needs no elements beyond the end of a row, and n
+need not be a power of two. The original indices break ties, so that the sort is stable.
 """
 
 import math
@@ -26,10 +28,10 @@ from tiduc.dialect.shapes.types import element
 
 
 def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
-    """Sorts along a dimension by a sorting network.
+    """Emits a sorting network along a dimension.
 
-    Refuses arrays whose sorted dimension and another dimension are dynamic: IREE miscompiles loops that carry several
-    arrays with two dynamic dimensions.
+    Raises `Unsupported` if both the sorted dimension and another dimension are dynamic, because IREE miscompiles loops
+    that carry several arrays with two dynamic dimensions.
     """
     sizes = sizes_of(b, op.operands[0])
     order = [dimension, *(i for i in range(len(sizes)) if i != dimension)]
@@ -63,7 +65,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The index of each element's partner. The element's own index if the partner is beyond the end."""
+    """The index of the element with which the element at `place` is compared. Its own index if that is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))
@@ -71,7 +73,10 @@ def _partner(
 
 
 def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
-    """Whether elements come before their partners. `mine` and `others` begin with the original indices."""
+    """Whether each element of `mine` comes before that of `others` in the sorted order.
+
+    Both lists begin with the array of original indices.
+    """
     less, more = (
         mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
         for xs, ys in ((mine, others), (others, mine))

@@ -1,4 +1,4 @@
-"""expand_composites: expands CHLO and deprecated ops, and makes dynamic ops of constant sizes static."""
+"""expand_composites: expands CHLO and deprecated ops, and makes dynamic ops static if their sizes are constants."""
 
 from torch_mlir import ir
 
@@ -14,13 +14,13 @@ _NATIVE = (
     "stablehlo-legalize-deprecated-ops{fail-on-unused=false}",
     "stablehlo-canonicalize-dynamism",
 )
-"""StableHLO's own passes."""
+"""Passes that come with StableHLO."""
 _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
 
 
 @missing("IREE lacks deprecated ops and some of CHLO; StableHLO's own passes expand them.", "unary_einsum")
 @wrong(
-    "On GPUs, convolutions of quantized numbers are wrong; StableHLO's own pass convolves floats instead.",
+    "On GPUs, convolutions of quantized numbers are wrong; a pass of StableHLO convolves dequantized floats.",
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
@@ -32,7 +32,7 @@ def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def assume_broadcastable(module: ir.Module | IrOp) -> None:
-    """Removes the constraints on broadcasts of dynamic shapes, in place, after `assert_sizes` has asserted them."""
+    """Removes ops that constrain the shapes of broadcasts, in place. `assert_sizes` has asserted the constraints."""
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 
@@ -42,7 +42,7 @@ def assume_broadcastable(module: ir.Module | IrOp) -> None:
     "einsum_of_sums",
 )
 def sum_labels_first(module: ir.Module | IrOp) -> None:
-    """Sums along the labels that only one operand of an einsum has, in place. StableHLO's passes omit this sum.
+    """Sums an operand of an einsum along the labels that occur only once, in place, before StableHLO's passes run.
 
     %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"
     """

@@ -1,8 +1,9 @@
 """fft of any length, rank and precision. IREE has fft only for f32, along one dimension of 2^k elements.
 
-The parts of complex numbers are stored along an additional dimension of size 2. A length n = p q is split into q
-transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A short or prime length is a
-product with a constant matrix. A long prime length is a convolution whose length is a power of two (Bluestein).
+Real and imaginary parts are stored along an additional dimension of size 2. A transform of length n = p q is split into
+q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A transform of short or prime
+length is a product with a constant matrix. A transform of long prime length is a convolution whose length is a power of
+two (Bluestein).
 """
 
 import math
@@ -20,9 +21,9 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32
-"""Up to this size, a matrix is as fast as a recursion."""
+"""Up to this length, a product with a matrix is as fast as a recursion."""
 _PRIME = 256
-"""For longer prime lengths, a convolution is cheaper than a matrix."""
+"""For prime lengths above this one, a convolution is cheaper than a product with a matrix."""
 
 
 @legalize("stablehlo.fft")
@@ -32,7 +33,7 @@ _PRIME = 256
     upstream="https://github.com/iree-org/iree/issues/12263",
 )
 def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the transform of each dimension in real arithmetic."""
+    """Computes the transform of each dimension in real arithmetic. Returns None for a transform that IREE compiles."""
     x, y = op.operands[0], op.results[0]
     if is_dynamic(x.type):
         raise refused(op, "its shapes are dynamic")
@@ -64,7 +65,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
-    """The n elements of a spectrum, from its first half. Element k of the rest is the conjugate of element n - k."""
+    """The n elements of a spectrum, from the first n // 2 + 1 elements. Element n - k is the conjugate of element k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
     if n < 3:
@@ -91,7 +92,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
     if n <= _SHORT or p == n:
         return _bluestein(b, z, sign) if n > _PRIME else _by_matrix(b, z, sign)
     q = n // p
-    # j = j1 q + j2 and k = k1 + p k2. Sums over j1 for each j2 first, and then over j2.
+    # With j = j1 q + j2 and k = k1 + p k2, sums over j1 first, for each j2, and then over j2.
     columns = b.transpose(b.reshape(z, [m, 2, p, q]), [0, 3, 1, 2])
     inner = b.reshape(_transform(b, b.reshape(columns, [m * q, 2, p]), sign), [m, q, 2, p])
     angles = np.outer(np.arange(q), np.arange(p)) * (2 * np.pi * sign / n)
@@ -101,7 +102,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _factor(n: int) -> int:
-    """The greatest divisor of n that is at most `_SHORT`, or the least prime divisor if there is none."""
+    """The greatest divisor of n from 2 to `_SHORT`, or the least prime divisor of n if there is none in this range."""
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
             return p
@@ -121,7 +122,7 @@ def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[i
 
 
 def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform as a product with the matrix of roots of unity. Integer arithmetic reduces the angles exactly."""
+    """The transform of rows as a product with the matrix of roots of unity, whose angles are reduced as integers."""
     m, _, n = shape(z)
     angles = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi * sign / n)
     cos, sin = np.cos(angles), np.sin(angles)
@@ -130,9 +131,9 @@ def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _bluestein(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform of a long prime length, as a convolution with a chirp of a length that is a power of two.
+    """The transform of rows of long prime length, as a convolution with a chirp. Pads the rows to a power of two.
 
-    j k = (j^2 + k^2 - (k - j)^2) / 2, so only a function of k - j remains inside the sum.
+    j k = (j^2 + k^2 - (k - j)^2) / 2, so the sum over j is a convolution: z_j is multiplied by a function of k - j.
     """
     n = shape(z)[2]
     size = 1 << (2 * n - 2).bit_length()

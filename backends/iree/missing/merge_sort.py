@@ -1,8 +1,8 @@
 """Merge sort: O(n log n) and stable, for any comparator and any number of arrays.
 
-    places = 0 1 2 ... in each row
-    runs of 1, 2, 4, ... places are merged in pairs, each time into a new array of places, in one dispatch
-    the results are the elements at these places (for an iota along the rows, the places themselves)
+    indices = 0 1 2 ... in each row
+    sorted runs of 1, 2, 4, ... indices are merged in pairs: one dispatch for each length writes a new array of indices
+    the results are the elements at these indices (for an iota along the rows, the indices themselves)
 
 IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is not stable.
 """
@@ -20,7 +20,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
-    """The sorted operands of a sort along a dimension."""
+    """The results of a sort along a dimension: the sorted operands."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
     places = places_along(b, rows.stored[0], 1)
@@ -45,11 +45,11 @@ def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
         return k.loop(0, n, length + length, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: RunTimeSize, start: RunTimeSize, out: IrValue) -> IrValue:
-        """Merges the two adjacent runs that begin at `start`: moves the lesser of their heads, until both are empty."""
+        """Merges the runs at `start` and at `start + length`: takes the lesser of the two first elements each time."""
         middle, end = smaller(start + length, n), smaller(start + length + length, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[IrValue]:
-            # The last element of an exhausted run is still read, because a branch would take longer.
+            # If a run is exhausted, its last element is read nevertheless, because a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)
             x, y = (k.index_at(places, row, head) for head in heads)

@@ -1,6 +1,6 @@
-"""refuse_unsupported: refuses, by name and location, programs that IREE or the target cannot run.
+"""refuse_unsupported: refuses programs that IREE or the target cannot run, before IREE's compiler runs.
 
-IREE's compiler does not run for such programs.
+The error gives the name and the location of the op.
 """
 
 import math
@@ -28,14 +28,14 @@ _REFUSED = {
     "sdy.manual_computation": "it needs several devices, on which XLA runs it (engine='xla')",
     **dict.fromkeys(COLLECTIVES, "collectives compile, then fail when they run"),
 }
-"""Ops that no pattern can rewrite, with the reason."""
+"""Maps each op that no pattern can rewrite to the reason."""
 
 _LARGEST = 2**47
 """Arrays with this many elements or more are refused, because a process cannot address that many bytes."""
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
-    """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
+    """Raises `CompileError` for the first op with an operand or result of an element type that the target lacks."""
     for op in outer_first(module.operation) if target.lacks else ():
         for x in (*op.operands, *op.results):
             name = str(x.type.element_type) if isinstance(x.type, ir.ShapedType) else ""
@@ -79,7 +79,7 @@ def _check_size(what: str, type_: ir.Type, location: ir.Location) -> None:
 
 
 def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
-    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes. On GPUs, refuses all arrays of these types.
+    """Refuses an array of 2- to 7-bit integers if it does not fill whole bytes or the target is a GPU.
 
     IREE packs such elements, but its code for GPUs does not unpack them.
     """
@@ -103,7 +103,7 @@ def _check_constant(op: IrOp) -> None:
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
-    """Refuses a function that calls itself. `called` maps each function to its calls, by callee."""
+    """Refuses recursive functions. `called` maps the name of each function to its calls: {name of callee: call}."""
     try:
         TopologicalSorter(called).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""sort: stable if the op requires it, and in fewer than O(n^2) steps."""
+"""Patterns for `sort`. They emit sorts that are stable and take fewer than O(n^2) steps, unlike IREE's sort."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 @legalize("stablehlo.sort")
 @wrong(
-    "The sort is unstable, and takes O(n^2); on CPUs, tiduc emits a merge sort.",
+    "The sort is unstable, and takes O(n^2) steps; on CPUs, tiduc emits a merge sort.",
     "sort_stable",
     upstream="https://github.com/iree-org/iree/issues/13865",
 )
@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "vulkan/dynamic/sort_along_rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A merge sort on CPUs, a sorting network on GPUs."""
+    """Emits a merge sort on CPUs, and a sorting network on GPUs."""
     x, dimension = op.operands[0], sorted_dimension(op)
     if not is_dynamic(x.type) and (shape(x)[dimension] < 2 or not math.prod(shape(x))):
         return list(op.operands)

@@ -1,4 +1,7 @@
-"""Replaces ops that SPIR-V lacks: f64 functions, some 64-bit integer ops, iotas of bf16, some complex constants."""
+"""Replaces or refuses ops that do not compile to SPIR-V.
+
+These are f64 functions, counts of leading zeros of 64-bit integers, iotas of bf16, and some complex constants.
+"""
 
 from collections.abc import Sequence
 
@@ -29,7 +32,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.count_leading_zeros", where=ON_SPIRV)
 @missing(
-    "The op does not compile for 64 bits; tiduc counts in the upper half, and in the lower half if the upper one is 0.",
+    "The op does not compile for 64-bit integers; tiduc counts in the upper half, or in the lower if the upper is 0.",
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -51,7 +54,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/constant",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The constant, behind a barrier."""
+    """Puts a barrier behind a complex constant that is not a splat. Returns None for other constants."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) == 128 or is_splat(op.attributes["value"]):
         return None
@@ -61,7 +64,7 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.iota", where=ON_SPIRV)
 @missing("The op does not compile for bf16; tiduc converts an iota of integers.", "vulkan/iota")
 def iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """An iota of integers, converted to bf16."""
+    """Converts an iota of integers to bf16. Returns None for other element types."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():
         return None

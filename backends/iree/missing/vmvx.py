@@ -1,4 +1,7 @@
-"""Replaces ops that IREE lacks or gets wrong on vmvx: counts of bits, shifts of narrow integers, signs of floats."""
+"""Replaces ops that IREE's target vmvx lacks or computes wrongly.
+
+These are counts of bits, shifts of narrow integers, and signs of floats.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +13,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
 
 @legalize("stablehlo.count_leading_zeros")
 @wrong(
-    "On vmvx, IREE counts the zeros of narrow integers in 32 bits; tiduc subtracts the bits that they lack.",
+    "On vmvx, IREE extends narrow integers to 32 bits and counts the added zeros; tiduc subtracts their number.",
     "vmvx/leading_zeros",
 )
 @crash(
@@ -32,7 +35,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vmvx/shift_right_logical",
 )
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends a narrow integer with leading zeros, and shifts it."""
+    """Extends a narrow integer with zeros to 32 bits before the shift."""
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
         return None
@@ -42,11 +45,11 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.popcnt")
 @missing(
-    "The op does not compile on vmvx; tiduc adds the bits of pairs, of fours, of bytes, then all bytes.",
+    "The op does not compile on vmvx; tiduc counts the ones of 2, 4 and 8 bits in parallel, then adds all bytes.",
     "vmvx/popcnt",
 )
 def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Sums the bits, in parts of 2, 4 and 8 bits that are added in parallel."""
+    """Counts the ones in each 2 bits, in each 4 bits and in each byte, in parallel, and adds the counts of the bytes."""
     if b.cpu or b.settings.spirv:
         return None
     (x,) = op.operands
@@ -68,7 +71,7 @@ def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _widened(b: Emitter, x: IrValue) -> IrValue:
-    """The bits of x in a signless integer of 32 or 64 bits, with zeros before them."""
+    """x as signless integers of at least 32 bits. Narrow integers are extended with zeros."""
     width = bits(x)
     if width >= 32:
         return b.bitcast(x, signless(width))
@@ -77,7 +80,7 @@ def _widened(b: Emitter, x: IrValue) -> IrValue:
 
 @legalize("stablehlo.sign")
 @missing(
-    "The op does not compile for floats on vmvx; tiduc selects 1 and -1, and leaves zeros and NaN.",
+    "The op does not compile for floats on vmvx; tiduc selects 1, -1, or x itself if x is zero or NaN.",
     "vmvx/sign",
 )
 def sign(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

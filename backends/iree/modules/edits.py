@@ -1,9 +1,9 @@
 """edits: the edits of IREE's own IR, by name, and what happens if an edit fails.
 
 IREE's IR between its phases has no specification, and these edits move arrays in memory. The docstring of each edit
-states invariants, and the edit checks them on each module (`invariants.py`). If an invariant does not hold, an edit for
-speed is skipped, with a remark; for an edit that corrects the program, the program is refused. MLIR verifies the module
-after each edit.
+states the invariants of the IR on which the edit relies, and the edit checks them on each module (`invariants.py`). If
+an invariant does not hold, an edit for speed is skipped, with a remark. If the edit corrects the program, the program
+is refused instead. MLIR verifies the module after each edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from tiduc.backends.iree.modules.vm.releases import replace_early_releases
 from tiduc.backends.iree.modules.workgroups import put_in_workgroups
 
 Edit = Callable[[ir.Operation], bool]
-"""Edits a module; returns whether it has changed anything."""
+"""A function that edits a module in place, and returns whether it has changed anything."""
 
 SPEED: dict[str, Edit] = {
     edit.__name__: edit for edit in (inline_repeats, host_arrays, place_arrays, keep_large_arrays)
@@ -33,7 +33,7 @@ CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
 }
 CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
-"""Edits that reveal faults of other edits. The program is refused if such an edit fails."""
+"""Edits for tests, which make faults of other edits visible. The program is refused if such an edit fails."""
 
 
 class RefusedEdit(Exception):
@@ -41,11 +41,15 @@ class RefusedEdit(Exception):
 
 
 class Recorded(Exception):
-    """Raised in order to compile the program again, with flags that make each run record its commands."""
+    """Raised to request that the program be compiled again, with flags that make each run record its commands."""
 
 
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
-    """The module after edits. If an edit for speed fails, the result is a copy without this edit."""
+    """Applies the edits `names` to a module, in place, and returns the module.
+
+    If an edit for speed fails, returns a copy without this edit. `workgroups` is for `put_in_workgroups`. Raises
+    `RefusedEdit` if another edit fails, and `Recorded` if the program must be compiled again.
+    """
     with module.context:
         for name in names:
             if name == copies_bound_arrays.__name__:
@@ -61,7 +65,7 @@ def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, 
 
 
 def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
-    """The module after an edit for speed. If an invariant is broken, prints a remark and returns an unedited copy."""
+    """Applies an edit for speed. If an invariant is broken, prints a remark and returns an unedited copy."""
     before = module.clone().operation
     try:
         if edit(module):

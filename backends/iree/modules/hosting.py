@@ -1,4 +1,4 @@
-"""hosting: places arrays of an execution region in the memory of results that are written later.
+"""hosting: places intermediate arrays of an execution region in the memory of results that are written later.
 
     %1 = subview %result[%p#1]                          %1 = subview %result[%c0]
     execute with(%1 as %r, %transient as %t) {    ->    execute with(%result as %h, %1 as %r, %transient as %t) {
@@ -10,21 +10,21 @@ IREE makes two allocations before an execution region runs: one for its results,
 needs. In the gradient of a network, most results, the derivatives of weights, are written after most other arrays have
 been read.
 
-Results are placed in the order in which they are written, so that results that are not written yet are adjacent. Each
-array then gets the smallest gap in the memory of results that is free while the array is live. Without such a gap, the
-array stays in the other allocation, where `placement.py` places it.
+The edit places the results in the order in which they are written, so that results that are not written yet are
+adjacent. It then places each array in the smallest gap in the memory of results that is free while the array is live:
+the array is hosted. Without such a gap, the array stays in the second allocation, where `placement.py` places it.
 
 An array is hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the
 host does not host arrays, because the region may run again when results already have their values. Functions with
 several blocks are not changed.
 
-The edit relies on the invariants of packs in `placement.py`, and on these invariants, which it checks, too:
+The edit relies on the invariants of packs in `placement.py`, and on the following invariants. It checks all of them:
 
 - each op of an execution region is a step (`stream.cmd.*`), or the final `stream.yield`; steps run in order, and ops of
   one step may run at once;
 - no use of an array, and no result, is longer than its slice of the pack;
-- results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that uses
-  it, a result from the first step that uses it to the end of the region.
+- results and hosted arrays that are live at the same time do not overlap. An array is live from the first to the last
+  step that uses it. A result is live from the first step that uses it to the end of the region.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,9 +59,9 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""The least gain, in bytes, for which arrays are hosted.
+"""Arrays of a region are hosted only if this saves at least so many bytes.
 
-The gain is the decrease of the peak memory of the other arrays.
+The saving is the decrease of the peak memory of the second allocation.
 """
 
 _FUNCTIONS = "util.func", "util.initializer"
@@ -72,7 +72,7 @@ _EXTERNAL, _TRANSIENT = "!stream.resource<external>", "!stream.resource<transien
 
 
 class _Result(NamedTuple):
-    """A result of an execution region: the allocation, its pack, and the index of the result in the pack."""
+    """A result of an execution region: its allocation, the allocation's pack, and its index in the pack's results."""
 
     allocation: ir.Operation
     pack: ir.Operation
@@ -80,9 +80,10 @@ class _Result(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A use of an array by a dispatch or a fill: the op, and the indices of the operands that locate the array.
+    """A use of an array by `op`, a dispatch or a fill, and the indices of the operands of `op` that locate the array.
 
-    The operands are the allocation (`resource`), its size, and the offset and length of the array in it.
+    The operands are the allocation (`resource`), the allocation's size, and the offset and length of the array in the
+    allocation.
     """
 
     op: ir.Operation
@@ -93,11 +94,11 @@ class _Use(NamedTuple):
 
 
 class _Region(NamedTuple):
-    """An execution region, with the allocation and the pack of its results, and the pack of its other arrays.
+    """An execution region whose results are in one allocation, and whose other arrays are in another one.
 
-    `results` is the allocation of results, `of_results` their pack, and `of_arrays` the pack of other arrays. `written`
-    has the number of the step that first uses each result. `argument` is the allocation of other arrays inside the
-    region. `steps` has the number of each step.
+    `results` is the allocation of the results, `of_results` the pack of the results, and `of_arrays` the pack of the
+    other arrays. `written` has, for each result, the index of the first step that uses it. `argument` is the region's
+    block argument for the allocation of the other arrays. `steps` maps each step to its index.
     """
 
     execute: ir.Operation
@@ -156,7 +157,7 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
-    """The results of execution regions outside loops: subviews of an allocation that has the size of a pack."""
+    """Finds the subviews of allocations that hold results, where a pack gives the allocation's size and the offset."""
     results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -185,9 +186,9 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an execution, or None unless one allocation holds its results, and another one its arrays.
+    """The region of an op `execute`. None unless a pack of results and a pack of other arrays belong to it alone.
 
-    `changed` holds the first results of the packs that other regions change.
+    `changed` has the first results of the packs that earlier regions change.
     """
     given, sizes, _ = segments(execute)
     body = blocks(execute)[0]
@@ -226,13 +227,16 @@ def _is_used_before(value: IrValue, execute: ir.Operation) -> bool:
 
 
 def _steps_of(value: IrValue, steps: Mapping[ir.Operation | None, int], body: ir.Block) -> set[int]:
-    """The numbers of the steps of a region that use a value."""
+    """The indices of the steps of a region that use a value."""
     users = [ancestor(use.owner.operation, body) for use in value.uses]
     return {steps[op] for op in users if op in steps}
 
 
 def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
-    """The places of results, and the places of hosted arrays by index. None if the gain is too small."""
+    """Returns the offsets of the results, and the offset of each hosted array by the array's index in its pack.
+
+    Returns None if hosting saves too little.
+    """
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
@@ -249,7 +253,7 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
         if uses and len(uses) == len(list(offset.uses)):
             used = _steps_of(offset, region.steps, blocks(region.execute)[0])
             both.append(array._replace(first=min(used), last=max(used)))
-        else:  # an array that must stay is placed after the results
+        else:  # an array that cannot be hosted is placed after the results
             both.append(LiveArray(0, steps, array.bytes, end))
     fixed = [
         Fixed(start, start + aligned(result.bytes), first, steps)
@@ -263,7 +267,7 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
 
 
 def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
-    """The places of results, in the order in which they are written.
+    """The offsets of the results, which ascend in the order in which the results are written.
 
     The result with the most padding comes last, because the last result is not padded to the alignment.
     """
@@ -276,7 +280,7 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
 
 
 def _uses(region: _Region, offset: IrValue) -> list[_Use]:
-    """The uses of an array with this offset by dispatches and fills of the region."""
+    """The uses, by dispatches and fills of the region, of the array that begins at `offset`."""
     known = []
     for use in offset.uses:
         op, at = use.owner.operation, use.operand_number
@@ -303,8 +307,8 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
     """Moves arrays to the memory of results, and empties their slices of the pack.
 
-    `places` are values: the size of the memory of results, then the places of the results. `moved` maps the indices of
-    arrays to their new places.
+    `places` are values: the size of the memory of the results, then the offsets of the results. `moved` maps the
+    indices of arrays to their new offsets. `none` is the constant 0.
     """
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
@@ -325,7 +329,7 @@ def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValu
             use.op.operands[use.resource] = body.arguments[0]
             use.op.operands[use.size] = places[0]
             use.op.operands[use.offset] = at
-        # The operands of a pack without an offset are the sizes of its slices.
+        # A pack has no operand for a base offset, so operand i - 1 is the size of slice i.
         region.of_arrays.operands[i - 1] = none
     for result, value in zip(region.execute.results, execute.results, strict=True):
         result.replace_all_uses_with(value)

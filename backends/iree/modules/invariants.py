@@ -1,7 +1,7 @@
 """invariants: checks of the properties of IREE's IR on which edits rely (`edits.py`)."""
 
 UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
-"""The errors of code that meets IR of an unexpected form."""
+"""The errors that an edit may raise on IR of an unexpected form."""
 
 
 class Broken(Exception):

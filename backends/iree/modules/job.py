@@ -1,4 +1,4 @@
-"""job: the input, the command and the messages of the process in `process.py`."""
+"""job: the input of the process in `process.py`, the command that starts it, and its messages."""
 
 import json
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODULE = "module"
-"""The `end` of a span that runs to the end of compilation. It is not the name of a phase of IREE."""
+"""The `end` of a span that runs to the end of compilation. This name is not that of a phase of IREE."""
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
-"""The compiler flag that makes each run record its commands, instead of filling slots of a recorded command buffer."""
+"""A compiler flag. Compiled programs then record their commands in each run; they reuse no command buffers."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.modules['numpy'] = None\n"
@@ -20,10 +20,10 @@ _PROGRAM = (
 
 
 class Span(NamedTuple):
-    """The phases of IREE's compiler up to and including `end`, and the edits after these phases.
+    """The phases of IREE's compiler up to and including `end`, and the names of the edits after these phases.
 
-    The passes of a `pipeline` replace the phases. Unless `verified`, IREE's compiler verifies the module only at the
-    end of the span, not between passes.
+    If `pipeline`, the text of a pass pipeline, is not empty, it runs instead of the phases. Without `verified`, the
+    module is verified only at the end of the span, not between passes.
     """
 
     end: str
@@ -33,10 +33,11 @@ class Span(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The spans of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
+    """One run of the process: spans, which run one after the other.
 
-    `workgroups` is `Source.workgroups`. The run writes a compiled module if the last span ends at `MODULE`, else MLIR
-    bytecode. Without `threads`, IREE's compiler starts no threads.
+    The program has been compiled up to the phase `begin`, or is StableHLO if `begin` is empty. The run writes a
+    compiled module if the last span ends at `MODULE`, else MLIR bytecode. `workgroups` is `Source.workgroups`. Without
+    `threads`, IREE's compiler starts no threads.
     """
 
     begin: str
@@ -50,19 +51,19 @@ class Job(NamedTuple):
 
 
 def command(flags: Sequence[str]) -> list[str]:
-    """The command of the process. `flags` are flags of iree-compile."""
+    """The command that starts the process. `flags` are flags of iree-compile."""
     path = [*sys.path, str(Path(__file__).parents[4])]
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(path=path), *flags]
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""Kinds of lines: a remark; the reason of a refusal; a request to compile again with commands recorded in each run."""
+"""Kinds of lines that the process writes: a remark, the reason why the program is refused, or `Recorded` (edits.py)."""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 
 
 def say(kind: str, text: str = "") -> None:
-    """Writes a line of this kind to standard error."""
+    """Writes a line of a kind to standard error, where `said` finds it."""
     sys.stderr.write(f"\0tiduc {kind}: {' '.join(text.split())}\n")
 
 

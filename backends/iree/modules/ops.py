@@ -15,7 +15,7 @@ EXECUTABLES = "flow.executable", "stream.executable", "hal.executable"
 
 
 def operations(block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block, as a list. A loop over the list may move or erase ops."""
+    """The ops of a block, as a list, so that a loop over the list may move or erase ops."""
     return [op.operation for op in block.operations]
 
 
@@ -25,7 +25,7 @@ def blocks(op: ir.Operation) -> list[ir.Block]:
 
 
 def of_host(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops in an op at any depth, in order, except the ops in executables."""
+    """The ops inside an op, at any depth and in order, except the ops inside executables, which run on the device."""
     for block in blocks(op):
         for inner in operations(block):
             yield inner
@@ -42,13 +42,13 @@ def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
 
 
 def definition(value: IrValue, name: str = "") -> ir.Operation | None:
-    """The op that defines a value. None for block arguments, and for an op with another name than `name`, if given."""
+    """The op that defines a value. None for a block argument, or if `name` is given and the op has another name."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
 
 
 def number(value: IrValue, name: str = "arith.constant") -> int | None:
-    """The number of a value that a constant op of this name defines. None for other values."""
+    """The integer that a value has if a constant op of this name defines it. None for other values."""
     op = definition(value, name)
     return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
 
@@ -73,7 +73,7 @@ def create(
     attributes: Mapping[str, ir.Attribute] | None = None,
     regions: int = 0,
 ) -> ir.Operation:
-    """A new op before the op `before`."""
+    """Creates an op, inserts it before the op `before`, and returns it."""
     return ir.Operation.create(
         name,
         results=list(results),
@@ -86,7 +86,7 @@ def create(
 
 
 def constant(value: int, before: ir.Operation) -> IrValue:
-    """A constant of type index before an op."""
+    """Inserts a constant of type index before the op `before`, and returns its value."""
     type_ = ir.IndexType.get(before.context)
     return create("arith.constant", [type_], [], before, {"value": ir.IntegerAttr.get(type_, value)}).result
 
@@ -108,7 +108,7 @@ def callee(op: ir.Operation) -> str:
 
 
 def parsed(text: str, context: ir.Context) -> ir.Operation:
-    """The only op in the text of a module, without the module."""
+    """Parses the text of a module that contains one op, and returns this op, detached from the module."""
     module = ir.Module.parse(text, context)
     (op,) = module.body.operations
     return op.operation.detach_from_parent().operation

@@ -1,9 +1,10 @@
 """order: places the arrays of an allocation in memory, with few gaps between them.
 
-The search tries several orders. In an order, one array after the other gets the smallest gap that is free while the
-array is live. The search starts with the original order and with the order by size. The next order is the last one with
-the array that ends last in memory at the front. The order that needs the fewest bytes wins. For the gradients of eight
-benchmark functions, it needs at most 2% more than the bytes that are live at once.
+The search tries several orders of the arrays. For each order, it places one array after the other in the smallest gap
+that is free while the array is live. The first orders are the original one and the order by size. After each attempt,
+the array that ends at the highest address is moved to the front, which gives the next order. The order that needs the
+fewest bytes wins. For the gradients of eight benchmark functions, it needs at most 2% more than the bytes that are live
+at once.
 """
 
 from bisect import bisect, bisect_left
@@ -16,17 +17,17 @@ ALIGNMENT = 64
 """IREE's alignment of arrays on CPUs, in bytes."""
 
 MOST = 4096
-"""The most arrays of an allocation that are placed: the time for an order grows with the square of their number."""
+"""Allocations of more arrays are not changed, because the time for an order grows with the square of their number."""
 
 _ROUNDS = 20
-"""The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
+"""The most orders tried from each first order. If there are many arrays, fewer orders are tried, to limit the time."""
 
 _NEVER = 2**60
-"""More than any place in memory, and more than any step."""
+"""An integer that is larger than any address and any step."""
 
 
 class LiveArray(NamedTuple):
-    """The first and last step at which an array is live, its bytes, and the lowest offset that it may have."""
+    """An array to place: its first and last live step, its size in bytes, and the least offset that it may have."""
 
     first: int
     last: int
@@ -51,7 +52,7 @@ class Allocation(NamedTuple):
 
 
 def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """Places arrays in the smallest allocation that the search finds. `fixed` are occupied ranges."""
+    """Searches for the smallest allocation of `arrays`, and returns it. `fixed` are ranges that are already occupied."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
@@ -70,7 +71,7 @@ def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocati
 
 
 def live_bytes(arrays: Sequence[LiveArray]) -> int:
-    """The largest number of bytes that are live at one step."""
+    """The largest number of bytes that are live at the same step. Sizes are rounded up to the alignment."""
     changes = [0] * (max((array.last for array in arrays), default=0) + 2)
     for array in arrays:
         changes[array.first] += aligned(array.bytes)
@@ -88,7 +89,7 @@ def aligned(size: int) -> int:
 
 
 def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """Places arrays in this order, each in the smallest gap that is free while the array is live."""
+    """Places arrays in the given order, each in the smallest gap that is free while the array is live."""
     starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
     # The occupied ranges, sorted by address. The last one marks the end of memory.
     taken: list[tuple[int, ...]] = [*sorted(fixed), Fixed(_NEVER, _NEVER, -_NEVER, _NEVER)]

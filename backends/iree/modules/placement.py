@@ -1,18 +1,19 @@
 """placement: places the arrays of an execution region in memory, with fewer gaps than IREE leaves.
 
-    %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the bytes of all
-      [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       where each array begins
-    }) : index                                      %p2 = arith.constant 4096 : index
+    %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the size of the allocation
+      [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       the offset of the first array
+    }) : index                                      %p2 = arith.constant 4096 : index    the offset of the second array
 
-IREE allocates the arrays of an execution region together. In the order of computation, each array gets the smallest gap
-that is free while the array is live. A small array then often occupies a part of a gap that a large array needs next.
-IREE therefore needs up to 42% more than the bytes that are live at once. `order.py` finds better orders.
+IREE makes one allocation for the arrays of an execution region, and places the arrays in the order in which they are
+computed. Each array gets the smallest gap that is free while the array is live. A small array then often occupies a
+part of a gap that a large array needs next. IREE therefore needs up to 42% more than the bytes that are live at once.
+`order.py` finds better orders.
 
 The edit relies on these invariants, and checks them (`invariants.py`):
 
 - a pack has no offset, and as many slices as it has results after the first one;
-- IREE aligns arrays to `ALIGNMENT` bytes, or to fewer;
-- arrays that are live at once lie apart, each within the allocation, at multiples of the alignment.
+- IREE aligns arrays to `ALIGNMENT` bytes, or to a divisor of it;
+- arrays that are live at the same time do not overlap. Each is within the allocation, at a multiple of the alignment.
 """
 
 import re
@@ -36,15 +37,15 @@ from tiduc.backends.iree.modules.order import (
 PACK = "stream.resource.pack"
 
 _GAIN = 2**10
-"""The fewest bytes that must be saved for arrays to be placed here."""
+"""The module is changed only if this saves at least so many bytes."""
 
 _CONFIG = "#stream.resource_config<"
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
-"""Matches an attribute in text, because the bindings cannot read the attribute."""
+"""Matches the alignments in the text of an attribute, because the Python bindings cannot read this attribute."""
 
 
 class Slice(NamedTuple):
-    """An array of a pack: the first and last step at which it is live, and its size, or None if unknown."""
+    """An array of a pack: its first and last live step, and its size in bytes. The size is None if it is unknown."""
 
     first: int
     last: int
@@ -56,7 +57,7 @@ class Slice(NamedTuple):
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:
-    """Places the arrays of a module whose packs are not laid out yet. Returns False if the gain is too small."""
+    """Replaces the packs of a module by constant offsets. Returns False, and changes nothing, if it saves too little."""
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)

@@ -22,7 +22,7 @@ from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, RE
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 
 _DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
-"""Flags that only the tool iree-compile knows, not IREE's library."""
+"""Flags that the tool iree-compile has, but IREE's library does not."""
 
 _INVOCATION = {
     "SetCompileFromPhase": ctypes.c_char_p,
@@ -46,7 +46,7 @@ def main() -> None:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # ending a session takes time, and the process ends anyway
+    os._exit(code)  # skips the release of the compiler's session, which takes time
 
 
 def _run(job: Job, program: bytes, flags: list[str]) -> int:
@@ -54,7 +54,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
     folders = [flag.removeprefix(_DUMP) for flag in flags if flag.startswith(_DUMP)]
     known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
     api._initializeGlobalCL("iree-compile", *known)
-    # The classes that IREE's package has for ops take 0.2 s to import.
+    # Without search modules, IREE's package does not import its classes for ops, which would take 0.2 s.
     ir._globals.dialect_search_modules = []  # type: ignore[attr-defined]  # IREE's module imports the name
     session = api.Session()
     session.context.enable_multithreading(job.threads)
@@ -83,7 +83,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
 
 
 def _advanced(invocation: api.Invocation, begin: str, span: Span) -> bool:
-    """Runs a span. Returns whether it succeeds."""
+    """Runs the phases or the pipeline of a span, which starts after the phase `begin`. Returns whether they succeed."""
     _set(invocation, "SetVerifyIR", span.verified)
     if span.pipeline:
         return bool(invocation.execute_text_pass_pipeline(span.pipeline))
@@ -100,7 +100,7 @@ def _set(invocation: api.Invocation, name: str, value: bytes | bool) -> None:
 
 
 def _write(invocation: api.Invocation, form: str) -> None:
-    """Writes the program as MLIR bytecode, or the compiled module."""
+    """Writes the compiled module, as bytecode or as C code, or else the program as MLIR bytecode."""
     output = api.Output.open_membuffer()
     if form == MODULE:
         invocation.output_vm_bytecode(output)

@@ -1,7 +1,7 @@
-"""repeats: inlines the functions of repeats after IREE has formed their dispatches (`fast/compile_time/repeats.py`).
+"""repeats: inlines the functions that `fast/compile_time/repeats.py` has outlined, after IREE has formed dispatches.
 
-IREE would inline the functions too late, after it has decided to copy the arrays that they receive. This edit removes
-the attributes that forbid inlining, and runs MLIR's inliner. Its invariant: no call of such a function remains.
+IREE would inline these functions too late, after it has decided to copy the arrays that they receive. This edit removes
+the attributes that forbid inlining, and runs MLIR's inliner. The invariant is that no call of such a function remains.
 """
 
 from iree.compiler import ir
@@ -16,7 +16,7 @@ _INLINE = "builtin.module(inline{default-pipeline= max-iterations=1})"
 
 
 def inline_repeats(module: ir.Operation) -> bool:
-    """Inlines the functions of repeats. False if there are none."""
+    """Inlines the functions that must not be inlined before. Returns False if there are none."""
     functions = [op for op in operations(module.regions[0].blocks[0]) if is_repeat(op)]
     for function in functions:
         del function.attributes[_POLICY]
@@ -30,5 +30,5 @@ def inline_repeats(module: ir.Operation) -> bool:
 
 
 def is_repeat(op: ir.Operation) -> bool:
-    """Whether an op is a function that must not be inlined."""
+    """Whether an op is a function with the attribute that forbids inlining."""
     return op.name == _FUNCTION and _POLICY in op.attributes and str(op.attributes[_POLICY]) == _NEVER

@@ -1,4 +1,4 @@
-"""Broadcasts that state which dynamic dimensions they expand, and `dynamic_conv`, which is refused."""
+"""Patterns for `dynamic_broadcast_in_dim`, and for `dynamic_conv`, which is refused."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 @crash(
-    "IREE requires a list of the expanded dimensions; tiduc adds the list, or computes the result by element.",
+    "IREE requires a list of the expanded dimensions; tiduc adds it, or computes the result element by element.",
     "dynamic/widened",
     upstream="https://github.com/iree-org/iree/issues/7898",
 )
 @crash(
-    "Some uses of a result whose size is read from an array do not compile; tiduc reads the size behind a barrier.",
+    "If a size is an element of an array, some uses of the result do not compile; tiduc hides the size by a barrier.",
     "dynamic/widened_then_converted",
 )
 @crash(
@@ -32,9 +32,9 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The broadcast, with an explicit list of the dimensions that it expands.
+    """Adds an explicit list of the dimensions that the broadcast expands.
 
-    Computes each element if the dimensions are unknown.
+    If it is unknown at compile time whether a dimension is expanded, computes the result element by element.
     """
     x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
@@ -52,10 +52,10 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
             return [_by_element(b, op, dimensions)]
     order = [
         int(i) for i in np.argsort(dimensions)
-    ]  # IREE assumes that the operand's dimensions have the order of the result's
+    ]  # IREE assumes that the operand's dimensions are in the order in which the result has them
     x = b.transpose(x, order)
     if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
-        # GPU code would fuse the op that computes x into the broadcast, and keep all of x, whatever its size.
+        # Code for GPUs would fuse the op that computes x with the broadcast, and each thread would store all of x.
         (x,) = behind_barrier(b, x)
     given = {name: dims(sorted(order.index(i) for i in of)) for name, of in places.items() if of}
     sizes = with_known_sizes(b, op.operands[1])
@@ -63,7 +63,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
-    """The broadcast, element by element. An index is clamped to the operand's size, so it is 0 along a size of 1."""
+    """Computes a broadcast element by element. Clamps indices to the operand's sizes: along a size of 1, they are 0."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])

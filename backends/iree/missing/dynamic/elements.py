@@ -41,7 +41,10 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The slice, if its bounds are constants or sizes of arrays. Otherwise None."""
+    """Computes the slice if its bounds are constants or sizes of arrays, and its strides are constants.
+
+    Otherwise returns None.
+    """
     x, *bounds = op.operands
     starts, limits, strides = (arrays.known_sizes(b, bound) for bound in bounds)
     if starts is None or limits is None or strides is None or not are_known(strides):
@@ -126,10 +129,10 @@ def _either(
     other: IrValue,
     conditions: Sequence[IrValue] = (),
 ) -> IrValue:
-    """The element of x at `place`, if `place` is in range of `sizes` and the conditions hold; else `other`.
+    """The element of x at the indices `place` if they are within `sizes` and the conditions hold; else `other`.
 
-    On GPUs, one branch would decide for several places together. There, the element at a clamped place is always read,
-    and a select follows.
+    Code for CPUs has a branch. Code for GPUs always reads the element at clamped indices, and then selects, because a
+    branch on a GPU would take one side for several elements at once.
     """
     met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:
@@ -161,7 +164,7 @@ def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrValue:
-    """The result of a gather whose slices have the sizes `taken`."""
+    """Computes a gather whose slices have the sizes `taken`, element by element."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     own, rank = arrays.sizes_of(b, x), len(op.results[0].type.shape)
@@ -188,11 +191,11 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrVal
 
 @legalize("stablehlo.concatenate", where=DYNAMIC)
 @wrong(
-    "On GPUs, IREE may repeat the first operand in place of the second; tiduc computes the result by element.",
+    "On GPUs, the result may have the first operand twice; tiduc computes the result element by element.",
     "vulkan/dynamic/concatenate",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """On GPUs, computes the result element by element."""
+    """Computes the result element by element on GPUs. Returns None on CPUs."""
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -216,6 +219,6 @@ def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "The op does not compile for unsigned integers; tiduc bitcasts them to signless ones.", "dynamic/unsigned"
 )
 def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Reads a size of an array of unsigned integers from the array as signless integers."""
+    """Bitcasts an array of unsigned integers to signless integers, and reads the size of the result."""
     (x,) = op.operands
     return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

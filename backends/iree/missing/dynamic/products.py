@@ -1,4 +1,4 @@
-"""dot_general with dynamic dimensions, as a product of matrices, or as elementwise products and sums."""
+"""Rewrites dot_general with dynamic dimensions as a product of matrices, or as elementwise products and sums."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +17,16 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
     "dynamic/dot",
 )
 @crash(
-    "Products with vectors, rows or columns do not compile without a batch; tiduc sums products of elements.",
+    "Without a batch, products with a vector, row or column do not compile; tiduc sums products of elements.",
     "dynamic/dot_of_vector",
 )
 @crash("Batches of one product do not compile; tiduc drops the batch dimensions.", "dynamic/dot_of_one_batch")
 @crash("Batches of outer products do not compile; tiduc multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The product as a matrix product. If a matrix is a row or a column, sums of products of elements."""
+    """Rewrites the op as a product of two matrices or, if a matrix is a row or a column, as sums of products.
+
+    Returns None for ops that IREE compiles.
+    """
     x, y = op.operands
     d = Contraction.of(op)
     batch, contracted = d.batches[0], d.summed[0]
@@ -55,10 +58,10 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
 ) -> tuple[IrValue, list[SizeLike], SizeLike]:
-    """An operand as a batch of matrices, where `kept` has the sizes of the batch dimensions.
+    """Reshapes an operand to a batch of matrices. `kept` has the sizes of the batch dimensions.
 
-    Sums run along the columns of the left operand (`side` 0) and the rows of the right operand. Also returns the sizes
-    of the free dimensions, and the number of contracted elements.
+    The contracted dimension is the last one of the left operand (`side` 0), and the last but one of the right operand.
+    Returns the matrices, the sizes of the operand's free dimensions, and the size of the contracted dimension.
     """
     contracted, free = d.summed[side], d.kept(side, len(x.type.shape))
     order = [*d.batches[side], *(contracted if side else free), *(free if side else contracted)]

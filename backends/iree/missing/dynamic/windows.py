@@ -1,4 +1,7 @@
-"""reduce_window and convolution with dynamic dimensions. Combines strided slices, for all windows at once."""
+"""reduce_window and convolution with dynamic dimensions, rewritten as operations on strided slices.
+
+A slice has the element number i of all windows, so that an op on slices computes all windows at once.
+"""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, is_dynamic
 
-_ONE_BY_ONE = 8  # the largest size of a window, along one dimension, whose elements are combined one by one
+_ONE_BY_ONE = 8  # if a window is at most this long in a dimension, its elements are combined one by one
 
 
 @legalize("stablehlo.reduce_window", where=DYNAMIC)
@@ -34,10 +37,10 @@ _ONE_BY_ONE = 8  # the largest size of a window, along one dimension, whose elem
     upstream="https://github.com/iree-org/iree/pull/24942",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Combines the elements of the windows, one dimension at a time.
+    """Combines the elements of the windows along one dimension after the other.
 
-    The elements of a small window are combined one by one. A large window is combined from windows whose sizes are
-    powers of two and add up to its size.
+    The elements of a short window are combined one by one. A long window is split into windows whose lengths are powers
+    of two; the results of these windows are computed by doubling, and combined.
     """
     count = len(op.results)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
@@ -54,12 +57,12 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _combined_along(
     b: Emitter, op: IrOp, xs: list[IrValue], d: int, window: tuple[int, int, int]
 ) -> list[IrValue]:
-    """Combines the windows along dimension `d`. `window` has their size, stride and dilation."""
+    """Combines the elements of the windows along dimension `d`. `window` has the windows' size, stride and dilation."""
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
     def taken(xs: list[IrValue], first: int) -> list[IrValue]:
-        """Element `first` of each window."""
+        """Takes element `first` of each window, from each of `xs`."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
     if n <= _ONE_BY_ONE:
@@ -71,7 +74,7 @@ def _combined_along(
         [],
         0,
         1,
-    )  # each element of `xs` combines a window of size `width` that starts at the element
+    )  # element i of `xs` is the result of a window of size `width` that starts at element i of the array
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
@@ -93,14 +96,14 @@ def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, 
 
 
 def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]) -> list[IrValue]:
-    """Applies the op's reducer to arrays."""
+    """Applies the region of a reduce_window to all elements of the arrays `xs` and `ys`."""
     return [mapped(b, op.regions[0], [*xs, *ys], i) for i in range(len(xs))]
 
 
 @legalize("stablehlo.convolution", where=DYNAMIC)
 @missing(
-    "The op does not compile over dynamic dimensions, or in groups with a dynamic batch; tiduc emits products, "
-    "one for each place of the kernel or of the result.",
+    "The op does not compile over dynamic dimensions, or in groups with a dynamic batch; tiduc emits a product "
+    "for each element of a window, or for each window.",
     "dynamic/convolution",
 )
 @crash(
@@ -108,7 +111,11 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
     "dynamic/convolution_cropped",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The convolution as a sum of products, one for each place of the kernel."""
+    """Rewrites the convolution as a sum of products, one for each spatial index of the kernel.
+
+    With batch groups, emits one product for each spatial index of the result. If IREE compiles the op, only removes
+    negative padding, in place, and returns None. Raises `Unsupported` if there would be more than 256 products.
+    """
     x, kernel = op.operands
     layout = Layout.of(op)
     batch, features, *spatial = layout.input
@@ -140,7 +147,7 @@ _PLACES = 256
 
 
 def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
-    """Dilates, crops and pads a convolution's array, in place, if a padding is negative."""
+    """If a convolution has negative padding, replaces its first operand, in place, by a dilated and padded one."""
     w, x = window_of_convolution(op), op.operands[0]
     if min((*w.low, *w.high), default=0) >= 0:
         return
@@ -154,9 +161,10 @@ def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
 
 
 def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
-    """A convolution with batch groups, as in a gradient toward a kernel, with one product for each place of the result.
+    """Rewrites a convolution with batch groups, as in a gradient with respect to a kernel.
 
-    The images are (features, places..., group, n) and the kernel is (features, window..., group, out).
+    Emits one product for each spatial index of the result. The product contracts images of shape (features, spatial...,
+    group, n) with a kernel of shape (features, spatial..., group, out). Raises `Unsupported` for other dynamic shapes.
     """
     w, rank, groups = window_of_convolution(op), len(layout.input) - 2, group_counts(op)[1]
     (batch, features, *spatial), result = layout.input, op.results[0].type
@@ -200,7 +208,10 @@ def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrValue:
-    """The convolution as a sum over the kernel's places. The result has the batch dimension first and features last."""
+    """The convolution as a sum of products, one for each spatial index of the kernel.
+
+    The result has the batch dimension first and features last.
+    """
     w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
@@ -216,9 +227,9 @@ def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrVal
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
-    """The product of x with one place of a kernel. It contracts features.
+    """The product of x with the kernel at one spatial index. It contracts the dimension of features.
 
-    With groups, the result is (batch, places..., group, out).
+    With feature groups, the result has the shape (batch, spatial..., group, out).
     """
     *outer, features = sizes_of(b, x)
     rank, count, kind = len(outer), kernel.type.shape[-1], element(op.results[0])
@@ -239,7 +250,7 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> 
 
 
 def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
-    """x padded for a window. `others` pads the dimensions before and after the window's dimensions."""
+    """Pads x as the window `w` requires. `others` is the padding of the dimensions before and after the window's."""
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x
@@ -247,7 +258,7 @@ def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[
 
 
 def _padded_by(b: Emitter, x: IrValue, value: IrValue, whole: Sequence[Sequence[int]]) -> IrValue:
-    """x padded by low, high and interior numbers for each dimension."""
+    """Pads x. `whole` has three lists: the low, the high and the interior padding of each dimension."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     attributes = dict(zip(names, map(dims, whole), strict=True))
     return b.emit(
