@@ -20,7 +20,7 @@ from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 KEPT = 16
-"""The number of shapes for which a program stays compiled. The least recently used shape is dropped."""
+"""A program stays compiled for this many combinations of shapes. The least recently used combination is dropped."""
 
 _REFINE = (
     "builtin.module(stablehlo-refine-shapes,"
@@ -36,17 +36,18 @@ def is_dynamic(signature: Signature) -> bool:
 
 
 def at_each_shape(program: Lowered, compiled: Callable[[Lowered], Runnable]) -> Runnable:
-    """The program, compiled by `compiled`: now if its shapes are static, otherwise at the first call with each shape.
+    """Compiles a program by `compiled`, at once if its shapes are static.
 
-    A call raises `RequestError` if a shape depends on the values of arguments.
+    A program with dynamic shapes is compiled at the first call with each combination of shapes. Such a call raises
+    `RequestError` if a shape depends on the values of arguments.
     """
     return AtEachShape(program, compiled) if is_dynamic(program.signature) else compiled(program)
 
 
 class AtEachShape:
-    """A program with dynamic shapes, compiled for the shapes of its arguments.
+    """A program with dynamic shapes. A call compiles it for the shapes of the arguments, unless it is compiled already.
 
-    Keeps the last `KEPT` compiled programs.
+    Keeps the `KEPT` most recently used compiled programs.
     """
 
     def __init__(self, program: Lowered, compiled: Callable[[Lowered], Runnable]) -> None:
@@ -55,7 +56,10 @@ class AtEachShape:
         self._at = lru_cache(KEPT)(self._compiled_at)
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs; `InputError`, naming the argument, for a wrong count, dtype or size."""
+        """Runs the program and returns the outputs.
+
+        Raises `InputError`, which names the argument, for a wrong number of arguments, a wrong dtype or a wrong size.
+        """
         check_count(self.entry, self.signature, arguments)
         pairs = enumerate(zip(arguments, self.signature.inputs, strict=True))
         arrays = [_array(argument, value, i) for i, (argument, value) in pairs]
@@ -80,7 +84,7 @@ def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
 
 @stage
 def refined(program: Lowered, shapes: Sequence[Sequence[int]]) -> Lowered:
-    """A copy of the program for arguments of these shapes. All its shapes are static.
+    """A copy of the program for arguments of the shapes `shapes`. All shapes in the copy are static.
 
     Raises `RequestError` if a shape depends on the values of arguments.
     """

@@ -2,9 +2,10 @@
 
     StableHLO --in_steps--> SCHEDULED --check--> LOWERED --iree-compile--> NAME.o, NAME.h
                                                     |
-                                                    +--in_steps--> the module, if it is requested, too
+                                                    +--in_steps--> the module as well, if it is requested
 
-IREE's compiler gets the flags of a module up to `LOWERED`, since only the descriptions of the target differ there.
+Up to `LOWERED`, IREE's compiler gets the flags for a module. The program for a static library differs only in the
+description of the target, which `as_static_library` then replaces.
 """
 
 import os
@@ -24,7 +25,7 @@ _MODULE = re.compile(rb"^module(?: @\S+)?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Objects:
-    """A program's kernels as an object file, IREE's header for them, and the program's text after `LOWERED`.
+    """An object file with a program's kernels, IREE's header for the object file, and the text after `LOWERED`.
 
     The header is empty for a program without kernels.
     """
@@ -36,11 +37,11 @@ class Objects:
 
 @dataclass
 class ObjectFile:
-    """The request for an object file, which the steps of IREE's compiler fulfil on their way to the module.
+    """A request to compile a program to an object file.
 
     IREE's symbols contain `name`. `check` is called with the program after `SCHEDULED`, before the kernels are
-    compiled, and raises an error if the host code cannot be translated. With `beside_module`, the steps go on to the
-    module. `objects` is set when the file exists.
+    compiled, and raises an error if the host code cannot be translated. With `beside_module`, the steps of IREE's
+    compiler go on to the module. `reached` sets `objects`.
     """
 
     name: str
@@ -60,10 +61,10 @@ class ObjectFile:
         phase: str,
         text: bytes,
     ) -> Ended:
-        """Checks the code of the host after `SCHEDULED`, and compiles the kernels after `LOWERED`.
+        """Checks the host code after `SCHEDULED`, and compiles the kernels after `LOWERED`.
 
-        `command` is IREE's compiler with the flags of the program, and `run` runs a command on a text. Returns how the
-        compiler ended, with the text for the next step; the text is empty if there is none.
+        `text` is the program after `phase`. `command` is IREE's compiler with the flags of the program, and `run` runs
+        a command on a text. The output of the result is the text for the next step, or empty if no step follows.
         """
         if phase == SCHEDULED:
             self.check(text)
@@ -82,7 +83,7 @@ class ObjectFile:
 
 
 def as_static_library(text: bytes, name: str, kernels: str) -> bytes:
-    """The text of a program after `LOWERED`, with the description of the target for a static library.
+    """Replaces the description of the target in the text of a program after `LOWERED` by that for a static library.
 
     Raises `CompileError` if IREE's text does not have the expected form.
     """

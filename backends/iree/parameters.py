@@ -23,7 +23,7 @@ _DESCRIBED = "iree.reflection"
 
 
 def other_inputs(signature: Signature, names: Collection[str]) -> list[int]:
-    """The positions of the inputs that are not parameters."""
+    """The indices of the inputs that are not parameters. `names` are the names of the parameters."""
     return [i for i, value in enumerate(signature.inputs) if value.name not in names]
 
 
@@ -40,7 +40,10 @@ def without_parameters(signature: Signature, names: Collection[str]) -> Signatur
 
 
 def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Collection[str]) -> str:
-    """The text of a prepared program with a wrapper, which reads the parameters and takes the other inputs."""
+    """Adds a wrapper to a prepared program and returns the text.
+
+    The wrapper reads the parameters from the archive, takes the other inputs, and calls the program.
+    """
     module = parse(stablehlo)
     function, *_ = functions_in(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)

@@ -56,10 +56,10 @@ from tiduc.dialect.ops.ir_types import IrOp
 Group = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
 """Groups of passes. Only "legal" is needed for correct values; the others are for speed.
 
-- "speed" rewrites single ops, and "tiles" large products.
-- "host" rewrites counters of loops.
-- "loops" turns loops into dispatches, and "carries" updates loop-carried arrays in place.
-- "regions" decides which ops IREE compiles together.
+- "speed" rewrites single ops, and "tiles" rewrites large products of matrices.
+- "host" gives loops induction variables that IREE keeps on the host.
+- "loops" turns loops into dispatches, and "carries" makes loops update loop-carried arrays in place.
+- "regions" changes which ops IREE compiles together.
 """
 
 
@@ -67,8 +67,8 @@ Group = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"
 class Entry:
     """One pass: its group, its function, and a description.
 
-    With `takes_settings`, the settings are the function's second argument. `on` names the targets of a pass for speed.
-    All passes outside the group "legal" are for speed.
+    With `takes_settings`, the settings are the function's second argument. A pass of the group "legal" runs on all
+    targets; any other pass is for speed, and runs on the targets that `on` names.
     """
 
     group: Group
@@ -88,7 +88,7 @@ class Entry:
         return self.group == "legal" or (settings.fast and of_target)
 
     def run(self, module: ir.Module | IrOp, settings: Settings) -> int:
-        """Runs the pass on a module, in place. Returns the number of rewrites. 0 if the pass does not count them."""
+        """Runs the pass on a module, in place. Returns the number of rewrites, or 0 if the pass does not count them."""
         with progress.during(self.name, module):
             count = self.function(module, settings) if self.takes_settings else self.function(module)
         return count if isinstance(count, int) else 0
@@ -98,7 +98,7 @@ PIPELINE = (
     Entry(
         "speed",
         select_reruns,
-        "Turns barriers before recomputed ops into marks, because IREE frees values late that pass a barrier.",
+        "Replaces barriers before recomputed ops, because IREE frees values that pass through a barrier late.",
         on="all",
     ),
     Entry(
@@ -122,7 +122,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits reductions to one number into lanes, adds products by multiply-adds, negates sums, for CPUs.",
+        "Vectorizes reductions to a scalar, and rewrites sums of products and of negated values, for CPUs.",
     ),
     Entry(
         "speed",
@@ -132,7 +132,7 @@ PIPELINE = (
     Entry(
         "speed",
         flat_products,
-        "Reshapes operands of products to matrices, where that moves no elements.",
+        "Reshapes operands of products to matrices, if the reshape moves no elements.",
         on="all",
     ),
     Entry(
@@ -144,7 +144,7 @@ PIPELINE = (
     Entry(
         "host",
         loops_by_count,
-        "Gives loops of known trip count a counter that starts at zero, so that the host holds the counter.",
+        "Makes loops of known trip count count from zero, because IREE keeps such counters on the host.",
         on="all",
     ),
     Entry(
@@ -162,7 +162,7 @@ PIPELINE = (
     Entry(
         "legal",
         expand_composites,
-        "Expands CHLO and deprecated ops, and makes dynamic ops of constant sizes static.",
+        "Expands CHLO and deprecated ops, and makes dynamic ops static if their sizes are constants.",
         takes_settings=True,
     ),
     Entry("legal", widen_float8, "Computes arithmetic of 8-bit floats in f32, between correct conversions."),
@@ -209,7 +209,7 @@ PIPELINE = (
     Entry(
         "legal",
         updates_after_reads,
-        "Copies an array before an op updates it in place, if others keep the array or may read it later.",
+        "Copies an array before an op updates it in place, if the old array is still needed.",
     ),
     Entry(
         "legal",
@@ -219,9 +219,9 @@ PIPELINE = (
     Entry(
         "legal",
         distinguish_windows,
-        "Marks an initial value of a reduce_window if an earlier initial value may be equal.",
+        "Makes an initial value of a reduce_window opaque to IREE if an earlier initial value may be equal.",
     ),
-    Entry("legal", distinguish_fills, "Marks each nonzero 64-bit number that pads an array."),
+    Entry("legal", distinguish_fills, "Makes each nonzero 64-bit number that pads an array opaque to IREE."),
     Entry("legal", separate_steps, "Puts a barrier between two pads if one of them pads between elements."),
     Entry(
         "legal",
@@ -232,7 +232,7 @@ PIPELINE = (
     Entry(
         "legal",
         number_marks,
-        "Turns the hidden numbers of marks into results of one barrier, so that IREE merges none of them.",
+        "Turns the constants that earlier passes hide from IREE into distinct results of one barrier.",
     ),
     Entry(
         "loops",
@@ -242,13 +242,13 @@ PIPELINE = (
     Entry(
         "carries",
         carries_in_place,
-        "Lets loops on the host update carries in place; carries that share memory are copied.",
+        "Lets loops on the host update loop-carried values in place; values that share memory are copied.",
         on="all",
     ),
     Entry(
         "regions",
         number_marks,
-        "Turns the hidden numbers of marks into results of one barrier, so that IREE merges none of them.",
+        "Turns the constants that earlier passes hide from IREE into distinct results of one barrier.",
         on="all",
     ),
     Entry(
@@ -260,18 +260,18 @@ PIPELINE = (
     Entry(
         "regions",
         late_results,
-        "Ends an execution region within a program, so that IREE allocates later results after it, for CPUs.",
+        "Splits an execution region, so that IREE allocates the second part's results later, for CPUs.",
     ),
     Entry(
         "regions",
         stored_values,
-        "Replaces barriers that only prevent fusions, so that IREE plans more memory at once.",
+        "Replaces barriers that only prevent fusion by reshapes, across which IREE reuses memory.",
         on="all",
     ),
     Entry(
         "regions",
         elementwise_maps,
-        "Merges elementwise ops that IREE would fuse into one map, which compiles faster, for CPUs.",
+        "Merges elementwise ops that IREE would fuse anyway into one op, which compiles faster, for CPUs.",
     ),
     Entry(
         "regions",
@@ -298,7 +298,7 @@ def legalize(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[ir.Module | IrOp], object]]]:
-    """The names and functions of the passes in `legalize_for_iree`, for these options."""
+    """The passes that `legalize_for_iree` runs with these options, as pairs of a name and a function."""
     settings = Settings(**options)
     return [
         (f"tidu-legalize-for-iree: {entry.function.__name__}", partial(entry.run, settings=settings))

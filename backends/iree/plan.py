@@ -1,15 +1,19 @@
 """plan: the attempts to compile a program with IREE, in order, and the reruns within an attempt.
 
-Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with flags of the attempt. The first attempt
-gives the fastest program. As IREE rejects some programs after some rewrites for speed, later attempts omit rewrites:
+Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with the flags of the attempt. The first attempt
+gives the fastest program. Since IREE rejects some programs after some rewrites for speed, later attempts omit rewrites.
+They are tried in this order:
 
-    loops over small arrays as dispatches  ->  loops on the host  ->  the host does not count  ->  no kernels of vectors
+    1. loops over small arrays are dispatches
+    2. loops run on the host, which also keeps their counters
+    3. loops run on the host, and their counters stay on the device
+    4. no vector kernels
 
-Each of these is tried with carries updated in place, then without, and then without functions of equal layers. The last
-attempt compiles the whole program in one run. Each attempt states its reason. An attempt is skipped if its program
-would equal that of another attempt, for example because a group in `needs` changes nothing. `prepare.py` runs the
-passes of an attempt when the attempts before it have failed. If the compiler exceeds its time limit, no further attempt
-follows.
+Each of these is tried three times: loop-carried values are updated in place; they are copied; they are copied, and
+functions of equal layers are inlined. The last attempt compiles the whole program in one run of IREE's compiler. Each
+attempt states its reason. An attempt is skipped if its program would equal that of another attempt, for example because
+a group in `needs` changes nothing. `prepare.py` runs the passes of an attempt when the attempts before it have failed.
+If the compiler exceeds its time limit, no further attempt follows.
 
 Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the reasons to repeat steps in another way.
 If the invariants of an edit of IREE's IR (`modules/edits.py`) do not hold, an edit for speed is skipped, with a remark.
@@ -33,7 +37,7 @@ from tiduc.backends.iree.targets import (
 )
 
 THREADS, ONE_THREAD = "local-task", "local-sync"
-"""The devices of IREE's runtime that run programs on CPUs."""
+"""The devices of IREE's runtime for CPUs: with several threads, and with one thread."""
 
 SPEED: tuple[Group, ...] = ("speed", "tiles")
 """The groups with which all attempts begin, except attempts without rewrites for speed."""
@@ -45,9 +49,9 @@ class Facts:
 
     - `tiled`: the program has products for which data tiling is faster.
     - `rewritten`: the groups `SPEED` changed the program.
-    - `kernels`: these groups created vector kernels.
-    - `threaded`: the program has work for several threads.
-    - `divided`: the vector kernels outside of loops have work for several threads.
+    - `kernels`: the groups `SPEED` created vector kernels.
+    - `threaded`: the program has enough work for several threads.
+    - `divided`: the vector kernels outside of loops have enough work for several threads.
     - `loops`: the program has loops.
     - `counted`: the group "host" changed the program.
     - `resources`: the program has constants that are not stored in its text.
@@ -129,7 +133,7 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts that update no carry in place. They also place no array in memory."""
+    """The attempts that update no loop-carried value in place, changed so that they also place no array in memory."""
     return tuple(replace(attempt, may_place=False) for attempt in attempts if "carries" not in attempt.groups)
 
 
@@ -139,7 +143,7 @@ def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Attempt]:
-    """The attempts for CPUs with these settings."""
+    """Yields the attempts for CPUs with these settings, in order."""
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
     base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
     one_thread = target.device == ONE_THREAD
@@ -177,7 +181,11 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 
 
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
-    """Yields up to three variants of an attempt: carries updated in place; carries copied; equal layers inlined."""
+    """Yields up to three variants of an attempt.
+
+    Loops update loop-carried values in place; loops copy these values; loops copy them, and functions of equal layers
+    are inlined.
+    """
     groups, reason = attempt.groups, attempt.reason
     if facts.loops:
         yield replace(

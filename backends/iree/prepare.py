@@ -34,11 +34,11 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
-"""The fewest bytes of a program's arrays for which placing the arrays is worth a further compiler step."""
+"""tiduc places the arrays of a program, which takes a further compiler step, if they have at least so many bytes."""
 _OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """The prefixes of users' flags that change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
-"""The names of files in locations."""
+"""Matches the names of files in MLIR locations."""
 
 
 class Prepared:
@@ -46,7 +46,7 @@ class Prepared:
 
     - `flags`: further flags of IREE's compiler for all attempts.
     - `parameters`: the names of the inputs that the module reads from an archive.
-    - `is_plain`: IREE places the arrays, and loops copy their carries.
+    - `is_plain`: IREE places the arrays, and loops copy their loop-carried values.
     - `inlines`: IREE inlines functions of equal layers before it forms dispatches.
 
     Raises `CompileError` if the target lacks one of the element types. Raises `RequestError` if the options ask for
@@ -110,10 +110,10 @@ class Prepared:
     def _described(
         self, attempt: Attempt, module: ir.Operation, kernels: Sequence[ir.Operation]
     ) -> Source | None:
-        """The source for a module, with locations for diagnostics, and with the signature as reflection attributes.
+        """Makes the source of an attempt from a module: its text or bytecode, with locations and signatures.
 
-        Copies of the kernels are put at the module's end. None if the attempt makes IREE inline the functions of equal
-        layers, but the module has no such functions.
+        Puts copies of the kernels at the module's end. Returns None if the attempt makes IREE inline the functions of
+        equal layers, but the module has no such functions.
         """
         copies = [
             kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels
@@ -132,7 +132,7 @@ class Prepared:
                 run_passes(module, "builtin.module(strip-debuginfo)")
             return replace(empty, stablehlo=bytecode(module))
         workgroups = dict(map(declare_workgroup, copies))
-        # Unknown ops may have made MLIR choose the generic form, although the other ops do not need it.
+        # Without `assume_verified`, MLIR might print all ops in the generic form, because the module has unknown ops.
         text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
         if _names_pipes(text):
             text = str(module.get_asm(assume_verified=True))
@@ -151,7 +151,7 @@ class Prepared:
 
 
 class _Known(NamedTuple):
-    """A module after some groups, the kernels that were removed from the module, and the number of rewrites."""
+    """A module after some groups, the vector kernels that were removed from it, and the groups' number of rewrites."""
 
     module: ir.Operation
     kernels: Sequence[ir.Operation] = ()
@@ -159,18 +159,21 @@ class _Known(NamedTuple):
 
 
 _COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
-"""The groups that leave a module unchanged if they return 0 rewrites."""
+"""The groups that count all their rewrites. They leave a module unchanged if they return 0."""
 
 
 class _Modules:
-    """The module of a program after sequences of groups. Attempts that share a sequence share its result."""
+    """Caches the modules that result from running sequences of groups on a program.
+
+    Attempts that begin with the same groups share a module.
+    """
 
     def __init__(self, module: ir.Operation) -> None:
         self._known: dict[tuple[Settings | None, tuple[Group, ...]], _Known] = {(None, ()): _Known(module)}
         self._idle: set[tuple[Settings, tuple[Group, ...]]] = set()
 
     def after(self, settings: Settings, groups: Sequence[Group]) -> tuple[_Known, tuple[Group, ...]]:
-        """The module after these groups, and the groups that changed it. Callers must not change the module."""
+        """The module after `groups`, and those of the groups that changed it. Callers must not change the module."""
         done: tuple[Group, ...] = ()
         known = self._known[None, done]
         for each in groups:
@@ -190,13 +193,13 @@ class _Modules:
             return
         if last == "legal":
             module.verify()
-        # The other passes change nothing in kernels.
+        # Passes of later groups do not change kernels, so the kernels are detached from the module until it is printed.
         kernels = detached(module) if last == SPEED[-1] else before.kernels
         self._known[following] = _Known(module, kernels, before.rewrites + rewrites)
 
 
 def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> Facts:
-    """The facts about a program that is rewritten for speed."""
+    """Runs the groups up to "legal", and returns the facts about the program that the plan needs."""
     # The program before the rewrites decides: data tiling does not speed up convolutions that are rewritten as
     # products, and `work` does not know the work of vector kernels.
     planned = work(program)
@@ -217,7 +220,7 @@ def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> 
 
 def _settings(target: Target, options: Options) -> Settings:
     """The pipeline's settings for a target."""
-    # Some patterns for CPUs call the C library, which only shared libraries find.
+    # Some patterns for CPUs call the C library, which a module can do only if its code is a shared library.
     cpu = target.shared
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
@@ -252,7 +255,7 @@ def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
 
 
 def _names_pipes(text: str) -> bool:
-    """Whether a location names a pipe or a device. The compiler would open it in order to print the location's line."""
+    """Whether a location names a pipe or a device, which IREE's compiler would open to print a line in a diagnostic."""
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
         with suppress(OSError, ValueError):  # the file does not exist
@@ -262,11 +265,11 @@ def _names_pipes(text: str) -> bool:
 
 
 def _may_edit_schedule(flags: Sequence[str]) -> bool:
-    """Whether tiduc may edit the phase `stream`, because the user's flags do not change it."""
+    """Whether tiduc may edit IREE's phase `stream`: it may unless the user's flags change this phase."""
     return not any(flag.startswith(_OF_SCHEDULE) for flag in flags)
 
 
 def _is_worth_placing(module: ir.Operation) -> bool:
-    """Whether the arrays of a program are so large that placing them is worth a further compiler step."""
+    """Whether the arrays of a program have `_PLACED` bytes or more, so that placing them is worth a compiler step."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

@@ -1,4 +1,4 @@
-"""records: the records of all faults of IREE that tiduc works around, and the tables of them in docs/iree.md."""
+"""records: collects the records of all faults of IREE that tiduc works around, and makes the tables of docs/iree.md."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +11,10 @@ from tiduc.backends.iree.pipeline import PIPELINE
 
 
 def records() -> list[Record]:
-    """All records, by op, pass or rewrite. `{op}` in the name of a witness stands for the op's name."""
+    """All records, sorted by the name of the op, pass or rewrite.
+
+    In the name of a witness, `{op}` is replaced by the op's name without the dialect.
+    """
     patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
     of_ops = [
         Record(
@@ -59,7 +62,7 @@ def table(name: str) -> str:
 
 
 def _passes() -> Iterator[str]:
-    """The passes, in order: the file and the description of each pass."""
+    """Yields the lines of a table with the group, the folder and the description of each pass, in order."""
     yield "| pass | group | room | what it does |"
     yield "|---|---|---|---|"
     for entry in PIPELINE:
@@ -69,7 +72,7 @@ def _passes() -> Iterator[str]:
 
 
 def _loops() -> Iterator[str]:
-    """The forms of loops, the best one first."""
+    """Yields the lines of a table of the forms of loops, the best form first."""
     yield "| form | pass | what a loop gains |"
     yield "|---|---|---|"
     for form in FORMS:

@@ -1,4 +1,4 @@
-"""Settings: the properties of the target and the user's options, for passes."""
+"""Settings: the properties of the target, and the user's options, on which passes depend."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -17,7 +17,7 @@ def _setting(default: T, text: str) -> T:
 
 
 class Registers(NamedTuple):
-    """The vector registers of a CPU: the width of one in bits, and their number."""
+    """The vector registers of a CPU: the width of a register in bits, and the number of registers."""
 
     bits: int
     number: int
@@ -34,10 +34,10 @@ class Settings:
     spirv: bool = _setting(False, "the target's code is SPIR-V; false by default")
     cuda: bool = _setting(False, "the target is an NVIDIA GPU with CUDA; false by default")
     tensor_cores: bool = _setting(False, "the GPU has tensor cores for f16 and bf16; false by default")
-    lapack: str = _setting(LOOPS, "how to factorize: loops, or a callback of the host; loops by default")
+    lapack: str = _setting(LOOPS, "what factorizes matrices: loops, or callback (the host); loops by default")
     fused: bool = _setting(False, "the target has a fused multiply-add; false by default")
-    vectors: str = _setting("", "the size and number of vector registers, as in 512x32; none by default")
-    fast: bool = _setting(True, "rewrite for speed, too; true by default")
+    vectors: str = _setting("", "the bits and number of vector registers, as in 512x32; none by default")
+    fast: bool = _setting(True, "also run rewrites for speed; true by default")
 
     def __post_init__(self) -> None:
         if self.lapack not in LAPACK:
@@ -47,7 +47,7 @@ class Settings:
 
     @property
     def registers(self) -> Registers:
-        """The vector registers that kernels use. There are none if `vectors` is empty."""
+        """The vector registers that kernels use, from `vectors`, which must not be empty."""
         bits, number = self.vectors.split("x")
         return Registers(int(bits), int(number))
 

@@ -29,9 +29,9 @@ _FREED = re.compile(r"vm\.call @hal\.device\.queue\.dealloca\((.*)\)")
 class Buffers:
     """The buffers that one call of a function allocates, without arguments and constants.
 
-    `bytes` is the most that is in use at one time, or None if a size is known only at run time. `branches` says whether
-    the function has loops or branches. If it has, `bytes` is the sum over all allocating ops instead, although each may
-    run many times.
+    `bytes` is the largest number of bytes in use at the same time, or None if a size is known only at run time.
+    `branches` says whether the function has loops or branches. For such a function, `bytes` is instead the sum over all
+    ops that allocate, each counted once, although an op in a loop may run many times.
     """
 
     bytes: int | None
@@ -40,7 +40,10 @@ class Buffers:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Sizes in bytes: of the file, code, constants and bytecode, of each kernel, and of each function's buffers."""
+    """The sizes in bytes of a module's file, code, constants, bytecode and kernels, and the buffers of each function.
+
+    `functions` maps each function of the virtual machine to the size of its bytecode.
+    """
 
     file: int
     format: str  # the format of the kernels, such as system-elf-arm_64
@@ -101,7 +104,7 @@ def _listing(contents: bytes, name: str) -> str:
 
 
 def _buffers(body: str) -> Buffers:
-    """The buffers of a function, from the constants that it passes to `hal.device.queue.alloca`.
+    """Adds up the buffers of a function, from the constant sizes that it passes to `hal.device.queue.alloca`.
 
     `bytes` is None if a call that allocates or frees does not match the patterns.
     """
@@ -143,5 +146,5 @@ def _branches(body: str) -> bool:
 
 
 def _registers(operands: str) -> list[str]:
-    """The numbers of the registers that an instruction reads."""
+    """The numbers of the registers in an instruction's list of operands, as strings of digits."""
     return [re.sub(r"\D", "", operand) for operand in operands.split(",")]

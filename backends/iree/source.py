@@ -21,12 +21,12 @@ class Source:
 
     - `name`: the program's name in diagnostics.
     - `flags`: compiler flags in addition to the target's flags.
-    - `workgroups`: maps the functions that the text only declares to their definitions. They compute the workgroups of
-      dispatches.
+    - `workgroups`: the definitions of functions that the text only declares, by name. Each function computes one
+      workgroup of a dispatch.
     - `repeats`: the text has functions of repeated ops, which are inlined after IREE has formed dispatches.
     - `threaded`: the program runs on IREE's device with several threads.
     - `places`: tiduc places the arrays of the program's execution regions in memory.
-    - `poisons`: memory without an array holds NaN, so that reads of unwritten or released memory show in the results.
+    - `poisons`: the program fills memory with NaN before and after its use, so that wrong reads show in the results.
     """
 
     stablehlo: str | bytes
@@ -54,7 +54,7 @@ class Source:
 
     @property
     def has_edits(self) -> bool:
-        """Whether tiduc edits the program's IR between runs of the compiler. Edits of VM code do not count."""
+        """Whether tiduc edits the program's IR, before it is VM code, between runs of the compiler."""
         return self.repeats or self.places or bool(self.workgroups)
 
     def in_one_run(self) -> "Source":
@@ -83,7 +83,10 @@ def may_be_inlined(text: bytes) -> bytes:
 
 
 def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
-    """The text of a program, with functions in place of their declarations."""
+    """The text of a program in which declarations of `workgroups` are replaced by the functions.
+
+    Raises `CompileError` if the text does not declare one of the functions.
+    """
     put_in = set[str]()
 
     def defined(declaration: re.Match[bytes]) -> bytes:

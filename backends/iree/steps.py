@@ -1,8 +1,8 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
-`STEPS` lists the runs, in groups called parts. A program needs all runs if its arrays are placed in memory. Otherwise,
-a step that no edit follows shares a run with the next step. A verified run verifies all ops after each pass. An
-unverified run verifies ops only when it reads its input and when it prints text. If a step of a part fails or prints
+`STEPS` lists the runs, in groups called parts. A program needs a run for each step if tiduc places its arrays.
+Otherwise, a step that no edit follows shares a run with the next step. A verified run verifies all ops after each pass.
+An unverified run verifies ops only when it reads its input and when it prints text. If a step of a part fails or prints
 invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits` lists the edits after each
 phase. A run with edits is a process of `modules/process.py`; other runs use `iree-compile`.
 """
@@ -23,8 +23,8 @@ from tiduc.runtime.process import Ended
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"
 """Phases of IREE's compiler:
 
-- `OPTIMIZED` ends before IREE forms dispatches, `DISPATCHED` after that.
-- After `SCHEDULED`, the order of dispatches and their memory are decided.
+- `OPTIMIZED` ends before IREE forms dispatches, and `DISPATCHED` ends when dispatches are formed.
+- After `SCHEDULED`, the order of dispatches and the places of arrays in memory are decided.
 - After `LOWERED`, all executables are in the dialects of their targets, such as LLVM's.
 """
 
@@ -44,21 +44,21 @@ _SCHEDULE = (
     ),
     ("iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline", SCHEDULED),
 )
-"""The phase that schedules dispatches, as two pipelines with the point at which each ends."""
+"""The phase `SCHEDULED` as two pass pipelines, each with the name of the point at which it ends."""
 
 _GENERIC = b'"builtin.module"'
-"""The beginning of a module in MLIR's generic form. Aliases may precede it."""
+"""The beginning of a module in MLIR's generic form. Aliases of attributes may precede the module."""
 
 
 class Changes(NamedTuple):
     """The edits that a program needs between runs of the compiler.
 
     - `repeats`: functions of repeated ops are inlined.
-    - `places`: arrays are placed in memory.
+    - `places`: tiduc places arrays in memory.
     - `workgroups`: the functions that compute workgroups of dispatches are inserted.
-    - `vm`: host code is edited.
-    - `poisons`: arrays hold NaN before and after their use.
-    - `objects`: the program is not edited, but read after `SCHEDULED` and after `LOWERED`.
+    - `vm`: host code is edited when it is VM code.
+    - `poisons`: memory is filled with NaN before and after its use.
+    - `objects`: an object file is requested, for which the program is read after `SCHEDULED` and after `LOWERED`.
     """
 
     repeats: bool
@@ -111,10 +111,10 @@ class Changes(NamedTuple):
 class CompilerStep:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if `begin` is empty, to the phase `end`.
 
-    - `stops`: whether the compiler stops at the end, for a program's edits. Otherwise the run includes the next step.
+    - `stops`: tells, for the edits of a program, whether the run ends at `end`. Otherwise it includes the next step.
     - `bytecode`: the step writes bytecode, otherwise text.
-    - `one_thread`: the compiler starts no threads, because the passes run over one large function.
-    - `pipelines`: replace the phases of the step if arrays are placed. Each pipeline ends at a phase.
+    - `one_thread`: the compiler starts no threads, because the passes run on one large function.
+    - `pipelines`: pairs of a pass pipeline and the point where it ends. They replace the phases if arrays are placed.
     """
 
     name: str
@@ -127,7 +127,7 @@ class CompilerStep:
     pipelines: tuple[tuple[str, str], ...] = ()
 
     def spans(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Span]:
-        """The spans of the run: one for each phase that edits follow, and a last span up to the end."""
+        """The spans of the run: one for each phase after which there are edits, and one for the rest of the run."""
         if self.pipelines and changes.places:
             return [Span(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
@@ -138,7 +138,7 @@ class CompilerStep:
 
 STEPS = (
     # Verifying all ops after each pass would take two fifths of the time. IREE makes invalid ops from some StableHLO.
-    # The end of the first step detects them, before the second step could turn them into wrong values.
+    # The first step detects invalid ops when it ends, before the second step could turn them into wrong values.
     (
         CompilerStep(
             "optimize",
@@ -170,7 +170,7 @@ STEPS = (
         ),
     ),
     # The passes of the second step visit the whole module, but mainly change host code. A verified run would verify the
-    # kernels, which are large and final, after each of these passes. VM code is verified when it is read.
+    # kernels, which are large and no longer change, after each pass. VM code is verified when the next run reads it.
     (
         CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.read_in_stream),
         CompilerStep(
@@ -186,15 +186,15 @@ STEPS = (
 """The runs of IREE's compiler, in parts."""
 
 Run = Callable[[list[str], bytes, CompilerStep], Ended]
-"""Runs the command of a step on a program."""
+"""A function that runs the command of a step on a program."""
 
 Note = Callable[[Rerun, str], None]
-"""Called with a rerun and the names of the steps that run again."""
+"""A function that is called before steps run again, with the reason and the names of the steps."""
 
 Reached = Callable[[str, bytes], Ended]
-"""Called with the phase at the end of a part, and with the program after the phase.
+"""A function that is called after each part, with the phase at the part's end and the program after this phase.
 
-The steps go on with the output of the result, unless its code is not 0 or the output is empty.
+The next part gets the output of the result. There is no next part if the result's code is not 0 or the output is empty.
 """
 
 Part = Sequence[CompilerStep]
@@ -221,7 +221,10 @@ def parts_of(changes: Changes) -> list[Part]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """The part; in two, with a verified second one, if it passes `LOWERED`, where the program is read."""
+    """Splits a part after `LOWERED`, where the program is read for an object file. The second half is verified.
+
+    Returns other parts as they are.
+    """
     first, *rest = part
     if first.end != LOWERED or not rest:
         return [part]
@@ -229,7 +232,7 @@ def _halves(part: Part) -> list[Part]:
 
 
 def _one(steps: Part) -> CompilerStep:
-    """One verified run that replaces these steps."""
+    """One verified run from the beginning of the first step to the end of the last step."""
     name = ", ".join(step.name for step in steps)
     return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipelines=())
 
@@ -243,9 +246,9 @@ class SteppedProgram(NamedTuple):
     compiler: Sequence[str]
 
     def started(self, step: CompilerStep, program: bytes) -> tuple[list[str], bytes]:
-        """The command of a step, and its standard input.
+        """The command of a step, and the standard input for the command.
 
-        A step with edits runs in a process of `modules/process.py`.
+        A step with edits runs in a process of `modules/process.py`, and other steps run `iree-compile`.
         """
         spans = step.spans(self.changes, self.changes.edits(self.target, self.source.threaded))
         if any(span.edits or span.pipeline for span in spans):
@@ -272,9 +275,9 @@ def in_steps(
     note: Note,
     reached: Reached | None = None,
 ) -> Ended:
-    """Compiles a program in steps. `compiler` is IREE's compiler with the flags of the program.
+    """Compiles a program in steps. Returns the output of the last step, or of the step that failed.
 
-    `reached` is called after each part, for an object file with the program's kernels.
+    `compiler` is IREE's compiler with the flags of the program. `reached` is given if an object file is requested.
     """
     changes = Changes.of(source, target, reached is not None)
     program, ended = SteppedProgram(source, target, changes, compiler), Ended(0, source.text, "")
@@ -290,7 +293,7 @@ def in_steps(
 def _run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
     """Runs the steps of a part on a text. If a step fails, one verified run of IREE's compiler replaces the part.
 
-    A part that is a single step of IREE's compiler is not run again.
+    A part of a single step is run again only if tiduc placed arrays in it.
     """
     ended = Ended(0, text, "")
     for step in part:
@@ -306,7 +309,10 @@ def _run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: 
 
 
 def _heard(ended: Ended) -> Ended:
-    """The result of a process, without its messages to tiduc. Remarks become warnings; a refusal raises an error."""
+    """Removes tiduc's own lines from the messages of a process.
+
+    A remark becomes a warning. Raises `CompileError` if the process refused the program.
+    """
     errors, told = said(ended.errors)
     for kind, text in told:
         if kind == REMARK:
@@ -317,5 +323,5 @@ def _heard(ended: Ended) -> Ended:
 
 
 def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has printed valid ops. MLIR prints invalid ops in its generic form."""
+    """Whether a run of the compiler has printed only valid ops. MLIR prints invalid ops in its generic form."""
     return not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output

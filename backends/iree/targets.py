@@ -1,4 +1,4 @@
-"""The targets, as data: the compiler's flags, the target's limits, and the device that runs compiled modules."""
+"""The table of targets: the compiler's flags for each target, its limits, and the device that runs its modules."""
 
 import os
 import platform
@@ -10,17 +10,18 @@ from tiduc.runtime.placement import usual_device
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its name, the compiler's flags, the runtime's device, and what its programs cannot use.
+    """A target: its name, the compiler's flags, the runtime's device, and the limits of its programs.
 
     - `device` (a property) is empty if this kind of machine cannot run the module.
-    - `lacks` maps each element type without arithmetic to the variants that have it. `remark` says what else does not
-      work.
+    - `lacks` maps each element type for which the target has no arithmetic to the variants that do have it. `remark`
+      says what else does not work.
     - `spirv`: code is SPIR-V, whose math functions are less exact and exist for f32 and f16 only.
     - `tensor_cores`: NVIDIA's GPUs of this variant multiply f16 and bf16 with instructions for matrices.
     - `fused`: all CPUs of this variant surely have a fused multiply-add instruction.
     - `vectors`: the vector registers of CPUs, as in `Settings`.
-    - `variants` may follow a colon in the name, as in `cuda:sm_86`. Only variants known to compile are listed, because
-      IREE's compiler crashes on unknown variants. `variant` is a template of flags for a variant.
+    - `variants`: the names that may follow a colon, as in `cuda:sm_86`. Only variants known to compile are listed,
+      because IREE's compiler crashes on unknown variants. `default` is the variant of a name without a colon, and
+      `variant` is a template of the flags for a variant.
     """
 
     name: str
@@ -50,21 +51,21 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _LLVM = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-loop-vectorization=true",  # both flags reduce the run time to 0.65 to 1 times
+    "--iree-llvmcpu-loop-vectorization=true",  # with this and the next flag, programs take 0.65 to 1 times as long
     "--iree-llvmcpu-loop-unrolling=true",
     _KEEP_F64,
 )
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
-"""Vector code for float reductions: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
+"""Makes IREE vectorize float reductions: 0.5 to 1 times the run time. A sum of terms that are all -0 may become +0."""
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
-"""Independent dispatches run one after the other, in the order of the program, instead of concurrently.
+"""Makes independent dispatches run one after the other, in the order of the program, instead of concurrently.
 
 IREE then reuses the memory of a value right after the dispatch that reads it last. Concurrency would gain nothing:
 large dispatches have work for all threads, and small dispatches are not faster. IREE's setting for least memory has no
 effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
-"""Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
+"""Turns data tiling on: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
 # sin, tanh, ... of f64 call libm, which a shared library finds, but IREE's embedded linker does not. IREE would
 # evaluate constants at compile time with the embedded linker. Therefore constants are evaluated when a module is
 # loaded.
@@ -78,17 +79,17 @@ Reversing the window of a kernel is an example of such code.
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
-"""For modules with products in tiles (`fast/products/tiles.py`): panels may fill a worker's stack of 128 KiB."""
+"""For modules with products in tiles (`fast/products/tiles.py`): panels may fill a worker's whole stack of 128 KiB."""
 
 INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
-"""For modules with dispatches that call the function of a workgroup (`emit/workgroups.py`)."""
+"""For modules with dispatches that call a function for each workgroup (`emit/workgroups.py`): inlines the function."""
 
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
     "--iree-llvmcpu-disable-distribution=true",
     "--iree-llvmcpu-max-allowed-number-of-native-vectors=2048",
 )
-"""For modules with loops inside dispatches, which the calling thread runs because workers' stacks have only 128 KiB.
+"""For modules with loops inside dispatches. The calling thread runs them, because workers' stacks have only 128 KiB.
 
 If a dispatch has several products, the compiler chooses tile sizes for one of them, not always the same one. Another
 product may then need a vector of more than 512 native vectors, the default limit: half of the compilations failed.
@@ -109,7 +110,7 @@ _ARM = tuple(
 _HERE = _X86 if platform.machine().lower() in ("x86_64", "amd64") else _ARM
 
 _WITHOUT_TENSOR_CORES = "sm_70", "sm_75"
-"""Architectures without the instructions for 16 by 8 by 16 elements of f16 and bf16."""
+"""NVIDIA's architectures without the instruction that multiplies f16 and bf16 matrices of 16 by 8 by 16 elements."""
 
 _WITHOUT_FUSED = "generic", "x86-64", "x86-64-v2"
 
@@ -121,7 +122,7 @@ _WIDE = (
 
 
 def _here(feature: str) -> bool:
-    """Whether this machine's x86 CPU surely has a feature. Features have Linux's names."""
+    """Whether this machine's x86 CPU surely has a feature, which is named as in Linux's /proc/cpuinfo."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
@@ -354,7 +355,7 @@ def _is_fused(base: str, variant: str) -> bool:
 
 
 def _vectors(base: str, variant: str) -> str:
-    """The vector registers of CPUs of a variant, as in `Settings`. 128 bits if their size is unknown."""
+    """The vector registers of CPUs of a variant, as in `Settings`. 128 bits wide if the width is unknown."""
     here = variant == "host"
     if base == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"

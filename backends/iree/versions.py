@@ -1,4 +1,4 @@
-"""Compares the installed IREE with the version that the records of faults describe (`fault.py`)."""
+"""Compares the version of the installed IREE with the version whose faults the records describe (`fault.py`)."""
 
 import functools
 import warnings
@@ -12,7 +12,7 @@ PACKAGES = ("iree-base-compiler", "iree-base-runtime")
 
 @functools.cache
 def warn_of_another_version() -> None:
-    """Warns once if the installed IREE has another version than the fault records describe.
+    """Warns once if the installed IREE is not the version whose faults the records describe.
 
     tiduc works around the faults of one version of IREE, and edits IREE's own IR between runs of the compiler. Another
     version may have other faults, and other IR.

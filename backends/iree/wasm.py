@@ -10,7 +10,7 @@ def is_wasm(data: bytes) -> bool:
 
 
 def read_wasm(data: bytes) -> Elf:
-    """The sizes of a WebAssembly file in bytes. Data count as constants; `functions` is empty.
+    """The sizes of a WebAssembly file in bytes. The data section counts as constants, and `functions` is empty.
 
     Raises `ValueError` for a damaged file.
     """
@@ -30,7 +30,7 @@ def read_wasm(data: bytes) -> Elf:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length, and the position after it."""
+    """The unsigned integer in LEB128 encoding at position `at`, and the position after it."""
     value = shift = 0
     while True:
         value |= (data[at] & 127) << shift

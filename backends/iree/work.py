@@ -15,9 +15,9 @@ from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp
 
 TILED = 1024
-"""The smallest dimension of a product for which data tiling is faster. Tiling doubles the memory of the product.
+"""Data tiling is used if a product's rows, columns and contracted size are all at least 1024.
 
-The time with data tiling, relative to the time without it:
+Data tiling doubles the memory of the product. The time with data tiling, relative to the time without it, is:
 
     0.71    a product of two matrices of 1024 x 1024
     1       a product of two matrices of 512 x 512
@@ -27,7 +27,7 @@ The time with data tiling, relative to the time without it:
 """
 
 THREADED = 2**24
-"""The fewest elements to compute in a call for which several threads are faster than one."""
+"""Several threads are faster than one if a call computes at least so many elements."""
 
 _UNKNOWN = 8
 """The assumed trip count of a loop whose trip count is not known."""
@@ -37,7 +37,7 @@ _UNKNOWN = 8
 class ModuleWork:
     """Whether a module has products of large matrices, and enough work for several threads.
 
-    `beside` counts the computed elements and the multiplications outside of loops.
+    `beside` is the number of elements and products of numbers that are computed outside of loops.
     """
 
     tiled: bool
@@ -46,10 +46,11 @@ class ModuleWork:
 
 
 def work(module: ir.Module | IrOp) -> ModuleWork:
-    """The known work of a module. Arrays of dynamic shape are not counted, and loop bodies count once.
+    """Estimates the work of a module. Arrays of dynamic shape are not counted, and loop bodies count once.
 
-    A single thread runs a loop of little work in one dispatch. Several threads need many dispatches for each iteration,
-    and starting them takes as long as computing `THREADED` elements.
+    A single thread can run a loop of little work in one dispatch. Several threads would need many dispatches for each
+    iteration, and starting these takes as long as computing `THREADED` elements. A program with loops is therefore
+    `threaded` only if it has that much work for each iteration.
     """
     tiled, total, in_loops = False, 0, 0
     ops = outer_first(module.operation)
@@ -104,7 +105,7 @@ def _places(op: IrOp) -> int:
 
 
 def _product(op: IrOp) -> tuple[int, int, int]:
-    """A product's smallest size (rows, columns, contracted size), its multiplications per batch, and its batches."""
+    """Returns the least of a product's rows, columns and contracted size; multiplications per batch; and batches."""
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
     summed = contracted_size(op)
     batches = max(math.prod(x[d] for d in Contraction.of(op).batches[0]), 1)

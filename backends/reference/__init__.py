@@ -1,1 +1,1 @@
-"""StableHLO's reference interpreter: slow, and exact."""
+"""The backend that runs programs with StableHLO's reference interpreter, which is slow and exact."""

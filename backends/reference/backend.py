@@ -16,7 +16,7 @@ from tiduc.runtime.signature import Signature
 
 
 class InterpretedProgram:
-    """A program that the interpreter runs. A call checks its arguments against `signature`."""
+    """A program that the interpreter runs. Each call checks the arguments against `signature`."""
 
     def __init__(self, program: Lowered, limits: Limits | None = None) -> None:
         self.signature: Signature = program.signature
@@ -24,7 +24,10 @@ class InterpretedProgram:
         self._main = Interpreted(text_with_main(program.module), limits)
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs. Raises `InputError`, which names the argument, for a wrong count, dtype or shape."""
+        """Runs the program and returns the outputs.
+
+        Raises `InputError`, which names the argument, for a wrong number of arguments, a wrong dtype or a wrong shape.
+        """
         check_count(self.entry, self.signature, arguments)
         inputs = self.signature.inputs
         arrays = [checked(x, value, i) for i, (x, value) in enumerate(zip(arguments, inputs, strict=True))]
@@ -33,7 +36,7 @@ class InterpretedProgram:
 
 
 def interpreted(program: Lowered, options: Options) -> Runnable:
-    """The program, ready to run. Dynamic shapes become static at the first call with each shape.
+    """Prepares a program for the interpreter. A program with dynamic shapes is prepared again for each new shape.
 
     Raises `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
     """

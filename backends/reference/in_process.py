@@ -26,7 +26,7 @@ class PreparedFunction:
 
     @stage
     def __init__(self, text: str) -> None:
-        self._module = parse(inlined(text))  # The interpreter reads wrong numbers from resources.
+        self._module = parse(inlined(text))  # inlines resources, because the interpreter reads them wrongly
         function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
         self._type = ir.TypeAttr(function.attributes["function_type"]).value
         run_passes(self._module.operation, _LEGAL)
@@ -36,7 +36,7 @@ class PreparedFunction:
 
     @stage
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results of `main`. Raises `InputError` for a wrong count or shape of arguments."""
+        """Runs `main` and returns its results. Raises `InputError` for a wrong number or a wrong shape of arguments."""
         inputs = self._type.inputs
         if len(inputs) != len(arguments):
             raise InputError(f"expects {len(inputs)} arguments, has {len(arguments)}")
@@ -58,17 +58,17 @@ class PreparedFunction:
 
 @functools.lru_cache(8)
 def interpreted(text: str) -> PreparedFunction:
-    """Prepares a module. The most recent modules are cached."""
+    """Prepares a module. Keeps the 8 most recently used modules."""
     return PreparedFunction(text)
 
 
 def prepare(text: str) -> None:
-    """Prepares a module. Raises the errors of reading the module."""
+    """Prepares a module, so that `run` finds it prepared. Raises an error if the module cannot be parsed."""
     interpreted(text)
 
 
 def run(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-    """The results of a module's `main`."""
+    """Runs a module's `main` and returns its results."""
     return interpreted(text)(arguments)
 
 

@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 
 class Interpreted:
-    """The function `main` of a StableHLO or CHLO module, prepared once and called with arrays."""
+    """The function `main` of a StableHLO or CHLO module, prepared in a separate process and called with arrays."""
 
     def __init__(self, text: str, limits: Limits | None = None) -> None:
         self._text, self._limits = text, limits
         _in_worker(interpreter.prepare, limits, text)
 
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results of `main`. Raises `InputError` for a wrong count or shape of arguments.
+        """Runs `main` and returns its results. Raises `InputError` for a wrong number or a wrong shape of arguments.
 
         Raises `Unsupported` or `CompileError` if the interpreter aborts or exceeds the limits.
         """
@@ -37,9 +37,9 @@ class Interpreted:
 def evaluate(
     text: str, arguments: Sequence[NDArray[Any]], limits: Limits | None = None
 ) -> tuple[NDArray[Any], ...]:
-    """The results of the function `main` of a StableHLO or CHLO module.
+    """Runs the function `main` of a StableHLO or CHLO module once, and returns its results.
 
-    Raises the errors of `Interpreted`.
+    Raises the same errors as `Interpreted`.
     """
     return _in_worker(interpreter.run, limits, text, _arrays(arguments))
 

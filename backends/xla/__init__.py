@@ -1,1 +1,1 @@
-"""XLA, in JAX's runtime: a second engine, which the extra `tiduc[xla]` installs."""
+"""The backend that compiles programs with XLA, in JAX's runtime. The extra `tiduc[xla]` installs JAX."""

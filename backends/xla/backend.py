@@ -1,4 +1,4 @@
-"""XLA as a backend: compiles StableHLO text for as many devices as the program is partitioned for."""
+"""XLA as a backend: compiles StableHLO text. A program may be partitioned for several devices."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ _PARTITIONS = "mhlo.num_partitions"
 
 
 def compile_for_xla(program: Lowered, options: Options) -> Runnable:
-    """Compiles the program with XLA; with dynamic shapes, at the first call with each shape.
+    """Compiles a program with XLA. A program with dynamic shapes is compiled at the first call with each shape.
 
     Raises `RequestError` if the options ask for the host's LAPACK, or if XLA lacks the target.
     """

@@ -1,8 +1,8 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
-A partitioned program runs each partition on a device of its own. After `jax.distributed.initialize`, it uses the
-devices of all processes: all processes pass equal, complete arrays and get equal, complete results. JAX is required
-(`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
+Each partition of a partitioned program runs on a device of its own. After `jax.distributed.initialize`, the program
+uses the devices of all processes. Each process must then pass the same complete arrays, and gets the same complete
+results. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
 
 class XlaExecutable:
-    """A program compiled by XLA for one or several devices. Has the interface of `Executable`, except for files.
+    """A program compiled by XLA for one or several devices. Has the interface of `Executable`, but cannot be saved.
 
-    `signature` has the inputs and outputs, and `entry` is the program's name. `donated` is empty, because no argument
-    is ever overwritten.
+    `signature` has the inputs and outputs, and `entry` is the program's name. `donated` is empty, because no call
+    overwrites an argument.
     """
 
     donated: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class XlaExecutable:
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments, as NumPy arrays. Arguments are checked as in `Executable`."""
+        """Runs the program and returns the outputs as NumPy arrays. Arguments are checked as in `Executable`."""
         return tuple([self._gathered(array) for array in self.keep(*arguments)])
 
     def keep(self, *arguments: ArrayLike) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ class XlaExecutable:
         return self._jax.device_put(array, where)
 
     def _gathered(self, array: Any) -> Array:
-        """The complete array on the host, even if other processes hold parts of it."""
+        """Copies a JAX array to the host as a whole, even if other processes hold parts of it."""
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.array(array)
         from jax.experimental import multihost_utils
@@ -113,7 +113,7 @@ class XlaExecutable:
         return gathered
 
     def _global_array(self, parts: Sequence[Any], index: int) -> Any:
-        """The global array, assembled from each device's shard or copy."""
+        """The JAX array of output `index`, assembled from the parts or copies on the devices."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
@@ -127,7 +127,10 @@ def check_target(target: str) -> None:
 
 
 def _client(target: str) -> tuple[Any, Any]:
-    """JAX, and XLA's client for a target."""
+    """Imports JAX. Returns the module `jax`, and XLA's client for a target.
+
+    Raises `TiducError` if JAX is not installed or has no device of the target.
+    """
     check_target(target)
     platform = _PLATFORMS[target]
     try:
@@ -142,7 +145,7 @@ def _client(target: str) -> tuple[Any, Any]:
 
 
 def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
-    """XLA's executable, partitioned over these devices as the program specifies."""
+    """Compiles StableHLO text with XLA, with one partition for each device, and loads the executable."""
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
 

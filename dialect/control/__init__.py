@@ -1,1 +1,1 @@
-"""Calls, branches and loops: as records, as regions, their trip counts, and their form in StableHLO."""
+"""Calls, branches and loops: reads them from ops and regions, finds trip counts, and emits them as StableHLO."""

@@ -1,7 +1,7 @@
-"""Calls, branches and loops as records: reading them from a graph's ops, and emitting them.
+"""Records of calls, branches and loops: reads the records from a graph's ops, and emits ops from the records.
 
 `Branches` and `Loop` describe the ops of `ops/control_ops.py`, whose bodies are closed graphs of the view. They also
-describe StableHLO's own `while`, `case` and `if`: their regions are read as closed graphs.
+describe StableHLO's ops `while`, `case` and `if`, whose regions are converted to closed graphs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,8 +46,8 @@ from tiduc.dialect.shapes.types import i64
 class Branches:
     """A branch or a call: the graphs that it may run, their operands, and the index that selects a graph.
 
-    All graphs take `operands`. A call has one graph, and None as index. `arguments` are the positions of `operands`
-    among the op's operands and captures. `base` identifies the call site.
+    Each graph takes all `operands`. A call has one graph, and its `index` is None. `arguments` are the positions of
+    `operands` in the list of the op's operands and captured values. `base` identifies the call site.
     """
 
     index: Value | None
@@ -69,9 +69,11 @@ class Branches:
 class Loop:
     """A loop's operands and graphs.
 
-    `arguments` are the positions of the operands (inits, sequences, invariants) among the op's operands and captures.
-    `results` maps each result of the op to the index of a final carry or output sequence, or to `~i` for invariant i.
-    `memory` is the user's choice of how to store residuals; `bound` is the user's upper bound of the trip count.
+    `inits` are the initial loop-carried values, and each iteration reads one slice of each of `sequences`. `arguments`
+    are the positions of the operands (inits, sequences, invariants) in the list of the op's operands and captured
+    values. `results` has, for each result of the op, the index of a final loop-carried value or output sequence, or
+    `~i` if the result is invariant i. `memory` is the user's choice of how to store residuals, and `bound` the user's
+    upper bound of the trip count.
     """
 
     inits: tuple[Value, ...]
@@ -104,7 +106,7 @@ class Loop:
 class _WhileRegions:
     """The graphs of a `stablehlo.while`.
 
-    `carries` are the indices of the carried values that an iteration changes: the first inputs of both graphs.
+    `carries` are the indices of the loop-carried values that an iteration changes. Both graphs take these values first.
     """
 
     cond: Graph
@@ -114,14 +116,14 @@ class _WhileRegions:
 
 _BRANCHES = Cache[tuple[Any, Any], tuple[Graph, ...]]()
 _WHILES = Cache[tuple[Any, Any], _WhileRegions]()
-"""The graphs of an op's regions. The key is the op that holds the regions, and the result of `_constants`."""
+"""Caches of the graphs of an op's regions. A key is the op with the regions, and the result of `_constants`."""
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
 def is_control(op: Definition) -> bool:
-    """Whether the op is a call, a branch or a loop, of graphs or of StableHLO."""
+    """Whether the op is a call, a branch or a loop, either of the dialect `tidu` or of StableHLO."""
     return op.name in _READ
 
 
@@ -159,7 +161,7 @@ def _region_graphs(view: View, op: Definition) -> tuple[Graph, ...]:
 def loop(view: View, op: Definition) -> Loop:
     """The record of a `tidu.loop` or a `stablehlo.while`.
 
-    A carry that the `while` never changes is a loop invariant.
+    A loop-carried value that a `while` never changes is a loop invariant in the record.
     """
     return _own_loop(view, op) if op.name == LOOP else _while(view, op)
 
@@ -197,7 +199,10 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """The values of a loop's attributes `MEMORY` and `BOUND`, None if absent. Raises `RequestError` if invalid."""
+    """The values of a loop's attributes `MEMORY` and `BOUND`. None stands for an absent attribute.
+
+    Raises `RequestError` if a value is not allowed.
+    """
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -271,13 +276,13 @@ def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
 
 
 def needs_static_shapes(error: UnknownSize, location: ir.Location) -> Unsupported:
-    """The error for reverse mode of a loop with a loop-carried value or residual of dynamic shape."""
+    """The error for reverse mode through a loop whose loop-carried value or residual has a dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 
 def calls_function(view: View, op: Definition) -> bool:
-    """Whether the op calls a graph with the attribute `FUNCTION`. The output module has a function for it."""
+    """Whether the op calls a graph with the attribute `FUNCTION`, which becomes a function of the output module."""
     return op.name == CALL and FUNCTION in _graphs(view, op)[0].attributes
 
 
@@ -336,7 +341,7 @@ def _draws(op: AnyOp) -> bool:
 def emit_call(
     b: StablehloBuilder, graph: Graph, operands: Sequence[Value], base: str | None = None
 ) -> tuple[Value, ...]:
-    """Emits a call of a graph; the results are the graph's outputs."""
+    """Emits a call of a graph. Returns the results of the call, one for each output of the graph that is not None."""
     return _emit(b, CALL, (graph,), operands, [y.type for y in _outputs(graph)], {}, base)
 
 
@@ -355,7 +360,7 @@ def emit_case(
 
 
 def emit_loop(b: StablehloBuilder, loop: Loop, base: str | None = None) -> tuple[Value, ...]:
-    """Emits a loop; the results are its final carries and its output sequences."""
+    """Emits a loop. Returns its results: the final loop-carried values, then the output sequences."""
     outputs, n = _outputs(loop.body), len(loop.inits)
     count = loop.trip_count if loop.trip_count is not None else loop.bound
     if count is None and loop.sequences and not loop.sequences[0].type.is_dynamic_dim(0):

@@ -1,13 +1,13 @@
-"""Krylov methods: loops that solve A x = b by products with A, without a matrix.
+"""Krylov methods: loops that solve A x = b by products A v, without the matrix of A.
 
-    cg          conjugate gradients; A is symmetric and definite
-    bicgstab    stabilized biconjugate gradients; any regular A, two products in a step, a few vectors of memory
-    gmres       minimal residuals over the last `restart` directions; any regular A
+    cg          conjugate gradients, for a symmetric definite A
+    bicgstab    stabilized biconjugate gradients, for any regular A; two products in a step, memory for a few vectors
+    gmres       minimal residuals, for any regular A; memory for two vectors for each step until a restart
 
-The arrays of x form one vector of real numbers, so A need only be linear over the real numbers. b is first divided by
-its largest entry. A run of a method ends when its residual has fallen by a factor of eps^0.75. The method then runs
-again on the residual of x, as in iterative refinement, until the residual is below the tolerance or no longer falls. If
-the last residual is not small, x is NaN, so that no derivative is silently wrong.
+x may be several arrays. They form one vector of real numbers, so A need only be linear over the real numbers. b is
+first divided by its largest entry. A run of a method ends when the norm of its residual has fallen by a factor of
+eps^0.75. The method then runs again on the residual of x, as in iterative refinement, until the residual is below the
+tolerance or no longer falls. If the last residual is not small, x is NaN, so that no derivative is silently wrong.
 
 Sources: Hestenes and Stiefel (1952); van der Vorst, "Bi-CGSTAB" (1992); Walker and Zhou, "A simpler GMRES" (1994);
 Jiranek and Rozloznik, "Adaptive version of simpler GMRES" (2010).
@@ -30,34 +30,34 @@ from tiduc.dialect.shapes.types import element, i64, with_shape
 
 CG, BICGSTAB, GMRES = "cg", "bicgstab", "gmres"
 LU = "lu"
-"""The direct method: an LU factorization of the matrix of A."""
+"""The name of the direct method, which builds the matrix of A and factorizes it."""
 
 _MOST_STEPS = 1000
-"""The most steps of a method between two computations of the residual from x."""
+"""The most steps of one run of cg or bicgstab, after which the residual is computed again from x."""
 
 _RESTART = 30, 200
-"""The fewest and the most directions that GMRES keeps."""
+"""The least and the greatest number of steps of GMRES until a restart. Each step stores two vectors."""
 
 _MOST_KEPT = 2**22
-"""GMRES keeps more than the fewest directions only if all of them together have at most this many elements."""
+"""GMRES makes more than the least number of steps only if the step count times the size of x is at most this number."""
 
 _FALLS = 0.8
 """GMRES uses the residual as the next direction if a step multiplies the residual's squared norm by less than 0.8."""
 
 _ROUNDS = 20
-"""The least bound of the number of runs of a method, if the user does not limit the iterations."""
+"""If the user does not limit the iterations, a method may run at least this many times."""
 
 
 @dataclass(frozen=True)
 class Solver:
-    """A method with its options: the tolerance of |b - A x| / |b|, and the most iterations. 0 stands for a default."""
+    """A method with its options: the tolerance of |b - A x| / |b|, and the most iterations. 0 means the default."""
 
     method: str
     tolerance: float = 0.0
     iterations: int = 0
 
     def attribute(self) -> ir.Attribute:
-        """The dictionary of the attribute `SOLVER`."""
+        """The value of the attribute `SOLVER` for this method: a dictionary."""
         given: dict[str, ir.Attribute] = {"method": ir.StringAttr.get(self.method)}
         if self.tolerance:
             given["tolerance"] = ir.FloatAttr.get_f64(self.tolerance)
@@ -67,7 +67,7 @@ class Solver:
 
 
 def solver_of(graph: Graph) -> Solver | None:
-    """The method in a graph's attributes; None without the attribute."""
+    """The method that the attribute `SOLVER` of a graph describes. None if the graph does not have the attribute."""
     if SOLVER not in graph.attributes:
         return None
     given = ir.DictAttr(graph.attributes[SOLVER])
@@ -79,7 +79,7 @@ def solver_of(graph: Graph) -> Solver | None:
 
 @dataclass(frozen=True)
 class _System:
-    """A linear map: a closed graph (x..., known...) -> A x. `like` are values with the types of the arrays x."""
+    """A linear map as a closed graph (x..., known...) -> A x. `like` are values with the types of the arrays of x."""
 
     graph: Graph
     like: tuple[Value, ...]
@@ -100,11 +100,11 @@ class _System:
         return own
 
     def flat(self, b: StablehloBuilder, arrays: Sequence[Value]) -> Value:
-        """Arrays as one vector."""
+        """Flattens arrays to one vector of real numbers."""
         return flattened(b, arrays)
 
     def arrays(self, b: StablehloBuilder, v: Value) -> list[Value]:
-        """A vector as arrays."""
+        """Splits a vector of real numbers into arrays with the types of `like`."""
         return unflattened(b, v, self.like)
 
     def product(self, b: StablehloBuilder, v: Value, known: Sequence[Value]) -> Value:
@@ -187,7 +187,7 @@ def _steps(system: _System, solver: Solver) -> int:
 def _rounds(system: _System, solver: Solver) -> int:
     """The most runs of the method if the user does not limit the iterations.
 
-    They allow ten steps for each number in x, and are at least `_ROUNDS`.
+    All runs together may make ten steps for each real number in x. The number of runs is at least `_ROUNDS`.
     """
     return max(_ROUNDS, -(-10 * system.size // _steps(system, solver)))
 
@@ -240,7 +240,7 @@ def _bicgstab(
 def _gmres(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """An approximation of A^-1 r, by GMRES. A maps the rows of `inputs` to those of `outputs`, which are orthonormal.
+    """An approximation of A^-1 r, by GMRES. A maps row i of `inputs` to row i of `outputs`; the latter are orthonormal.
 
     The next direction is the residual if the last step reduced the residual well (`_FALLS`), because the rows of
     `inputs` then stay far from linearly dependent. Otherwise the next direction is the newest row of `outputs`.
@@ -277,16 +277,16 @@ _METHODS = {CG: _cg, BICGSTAB: _bicgstab, GMRES: _gmres}
 METHODS = tuple(_METHODS)
 
 Step = Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], list[Value]]
-"""Emits one iteration: the next loop-carried values, from these values and loop invariants."""
+"""A function that emits an iteration: returns the next loop-carried values, given the current ones and invariants."""
 
 
 def _run(
     b: StablehloBuilder, inits: Sequence[Value], given: Sequence[Value], step: Step, square: int, steps: int
 ) -> Value:
-    """The final value of `inits[0]` after at most `steps` steps.
+    """Emits a loop of at most `steps` steps, and returns the final value of `inits[0]`.
 
-    The loop-carried values are the number of finished steps and `inits`. The loop ends early if loop-carried value
-    `square` (an index) is at most `given[0]`.
+    The loop-carried values are the number of finished steps, which has index 0, and `inits`. The loop ends early if the
+    loop-carried value with the index `square` is at most `given[0]`.
     """
 
     def goes_on(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> Value:
@@ -301,7 +301,7 @@ def _run(
 
 
 def private(b: StablehloBuilder, prefix: str) -> StablehloBuilder:
-    """A builder of a new private graph of the view."""
+    """A builder for a new private graph in the view of `b`. The name of the graph begins with `prefix`."""
     g = type(b)(b.view, b.view.fresh(prefix))
     g.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     g.location = b.location
@@ -321,7 +321,7 @@ def _loop(
     step: Step,
     goes_on: Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], Value],
 ) -> tuple[Value, ...]:
-    """The final values of a loop with the loop invariants `given`."""
+    """Emits a loop with the loop invariants `given`, and returns the final loop-carried values."""
     count = len(inits)
     body = private(b, "step")
     own = inputs_of(body, [*inits, *given])

@@ -43,7 +43,7 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[IrValue]:
-    """The operands of the op that computes x, if the op is one that only moves or converts elements. Otherwise empty."""
+    """The operands of the op that computes x, if this op only moves or converts elements. Otherwise empty."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 

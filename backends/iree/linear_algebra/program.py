@@ -128,7 +128,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def each(self, start: Int | int, end: Int | int, step: int = 1) -> Iterator[Int]:
-        """Emits a loop over the indices from `start` up to, but not including, `end`. The context is the loop's body."""
+        """Emits a loop over the indices from `start` to below `end`. The context is the body of the loop."""
         bounds, initial = [self.scalar(x).v for x in (start, end, step)], self._parts()
         arguments = [ir.IndexType.get(), *[x.type for x in initial]]
         results, (block,) = self._with_regions("scf.for", [*bounds, *initial], arguments, 1)
@@ -138,7 +138,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def each_reversed(self, end: Int | int) -> Iterator[Int]:
-        """Emits a loop over the indices below `end`, in descending order. The context is the loop's body."""
+        """Emits a loop over the indices below `end`, in descending order. The context is the body of the loop."""
         with self.each(0, end) as i:
             yield end - 1 - i
 
@@ -224,7 +224,10 @@ class MatrixProgram(ScalarScope):
         return top.value
 
     def place_of_largest(self, start: Int | int, end: Int | int, size: Callable[[Int], Number]) -> Int:
-        """The first index i at which the real number `size(i)` is largest. Skips NaN, but returns `start` if it is NaN."""
+        """The first index i at which the real number `size(i)` is largest.
+
+        Returns `start` if `size(start)` is NaN. Skips other NaNs.
+        """
         at, most = self.variable(start), self.variable(size(self.scalar(start)))
         with self.each(start + 1, end) as i:
             own = size(i)

@@ -2,7 +2,7 @@
 
 In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it. The entry of v on the
 diagonal is one and is not stored. Signs and phases are those of LAPACK's geqrf: an entry on the diagonal of R is real,
-and its sign is the opposite of the sign of the entry of a at this place before the reflection.
+and its sign is the opposite of the sign of the entry that the reflection replaces.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4.2.
 """

@@ -58,7 +58,10 @@ def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
 def _joined(
     b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
 ) -> list[IrValue]:
-    """Makes batches from `lines`, the arrays that the dispatch returns. The entries are at the beginning of the arrays."""
+    """The results of a program as batches. `lines` are the arrays that the dispatch returns.
+
+    The entries of a batch are at the beginning of an array, or of two arrays if the batch is complex.
+    """
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
     for y in results:

@@ -1,4 +1,6 @@
-"""sort for GPUs: a bitonic network, each step of which compares all elements in pairs (Batcher, "Sorting networks", 1968).
+"""sort for GPUs: a bitonic network, each step of which compares all elements in pairs.
+
+Source: Batcher, "Sorting networks and their applications" (1968).
 
 IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535 steps, and
 leaves the row unsorted. A network for n elements has about n (log n)^2 / 4 comparisons. Each iteration of a loop does n
@@ -65,7 +67,10 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The index of the element with which the element at `place` is compared. Its own index if that is beyond the end."""
+    """The index of the element with which the element at `place` is compared.
+
+    If that index is beyond the end of the row, returns the element's own index.
+    """
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))

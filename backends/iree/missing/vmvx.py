@@ -49,7 +49,7 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vmvx/popcnt",
 )
 def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Counts the ones in each 2 bits, in each 4 bits and in each byte, in parallel, and adds the counts of the bytes."""
+    """Counts the ones in each 2 bits, each 4 bits and each byte, in parallel. Then adds the counts of the bytes."""
     if b.cpu or b.settings.spirv:
         return None
     (x,) = op.operands

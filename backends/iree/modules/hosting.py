@@ -186,9 +186,9 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an op `execute`. None unless a pack of results and a pack of other arrays belong to it alone.
+    """The region of an op `execute`. None unless it has a pack of results, and exactly one pack of other arrays.
 
-    `changed` has the first results of the packs that earlier regions change.
+    Packs that earlier regions change do not count; `changed` has the first results of these packs.
     """
     given, sizes, _ = segments(execute)
     body = blocks(execute)[0]

@@ -52,7 +52,7 @@ class Allocation(NamedTuple):
 
 
 def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """Searches for the smallest allocation of `arrays`, and returns it. `fixed` are ranges that are already occupied."""
+    """Searches for the smallest allocation of `arrays`, and returns it. `fixed` are ranges that are occupied."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):

@@ -57,7 +57,7 @@ class Slice(NamedTuple):
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:
-    """Replaces the packs of a module by constant offsets. Returns False, and changes nothing, if it saves too little."""
+    """Replaces the packs of a module by constant offsets. If this saves too little, changes nothing, returns False."""
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)

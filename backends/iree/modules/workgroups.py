@@ -1,7 +1,7 @@
-"""workgroups: puts functions of workgroups in place of their declarations in executables.
+"""workgroups: replaces declarations in executables by tiduc's functions that compute a workgroup of a dispatch.
 
-The invariant: each declaration for which the program has a function is replaced. Otherwise the program is refused,
-because it cannot run without these functions.
+The invariant of the edit is that the module declares one of these functions, if the program has any. Otherwise the
+program is refused, because it cannot run without these functions.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _FUNCTION = "func.func"
 
 
 def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bool:
-    """Replaces declarations by the functions of workgroups. Returns False if the module declares none."""
+    """Replaces declarations by functions. `workgroups` maps names to texts. Returns False if there are no functions."""
     known: dict[str, ir.Operation] = {}
     used = set[str]()
     for declared in _functions(module):

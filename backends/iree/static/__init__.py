@@ -6,8 +6,8 @@
     host.py             translates the host code, which calls the kernels, to C statements
     arithmetic.py       scalar ops of the host code, as C expressions
     constants.py        the bytes of constants
-    liveness.py         which buffers the host code may free, and where
-    scalars/            small programs as one kernel of scalar or vector ops, without an allocator; scalars.c calls it
+    liveness.py         finds the buffers that are live after each op, so that the host code can free the others
+    scalars/            compiles small programs to one kernel of scalar or vector ops, which scalars.c calls
     shared.py           reads the C files below
     records.c           the beginning of each C file: records of the interface of the kernels
     prelude.c           the allocator

@@ -1,4 +1,4 @@
-"""Scalar ops of the host code (dialect `arith`) as C expressions."""
+"""Translates scalar ops of the host code (dialect `arith`) to C expressions."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""C's operators, by MLIR's predicate number, for the predicates that agree with C's operator on NaN."""
+"""Maps MLIR's numbers of float predicates to C's operators. Predicates that differ from C's on NaN are left out."""
 
 Use = Callable[[IrValue], str]
-"""Gives the C expression of an operand."""
+"""A function that gives the C expression of an operand."""
 
 
 def expression(op: ir.Operation, use: Use) -> str | None:
@@ -82,7 +82,7 @@ def _comparison(op: ir.Operation, x: str, y: str) -> str | None:
 
 
 def _division(name: str, kind: str, values: list[str]) -> str | None:
-    """The C expression of an integer division, minimum, maximum or shift. None for other ops."""
+    """The C expression of an integer division, remainder, minimum, maximum or shift. None for other ops."""
     if len(values) != 2 or kind[:1] == "f" or kind == "i1":
         return None
     x, y = values

@@ -18,8 +18,8 @@ def data_of(
 ) -> bytes:
     """The bytes of a constant buffer. `resources` maps the names of the module's resources to their bytes.
 
-    If `resources` is None, the bytes of a resource are empty. For an attribute of another form, raises the error that
-    `refuse` returns for a description.
+    If `resources` is None, a resource gives no bytes. For an attribute that cannot be read, raises the error that
+    `refuse` returns for a description of the attribute.
     """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)

@@ -23,7 +23,7 @@ C_TYPES = {
     **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
     "f16": "uint16_t", "bf16": "uint16_t",
 }  # fmt: skip
-"""The C types of elements."""
+"""Maps element types to C types. A complex number is two C numbers; f16 and bf16 are stored as their bits."""
 
 DONATED = "iree.abi.output"
 """The attribute of an argument whose memory receives an output. The value is the index of the output."""
@@ -46,7 +46,7 @@ def is_c_name(name: str) -> bool:
 
 
 def c_names(names: Sequence[str]) -> list[str]:
-    """Distinct C names, each similar to the corresponding name."""
+    """Makes a C name from each name. The C names are distinct."""
     seen: set[str] = set()
     found = []
     for text in names:
@@ -60,7 +60,7 @@ def c_names(names: Sequence[str]) -> list[str]:
 
 
 def _roles(function: IrOp) -> dict[int, str]:
-    """The roles of the inputs of a training step, by the input's index. Empty for other programs."""
+    """Maps the index of each input of a training step to the input's role. Empty for other programs."""
     found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(function))}
     return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
 
@@ -70,7 +70,7 @@ def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
 
 
 def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
-    """The patterns of the outputs that are nonzeros of a sparse matrix, by the output's index."""
+    """Maps the index of each output that has the nonzeros of a sparse matrix to the matrix's pattern."""
     stored = list(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
     read = ((i, compressed_in(each, signature.outputs[i].name)) for i, each in enumerate(stored))
     return {i: pattern for i, pattern in read if pattern is not None}
@@ -93,7 +93,7 @@ class Interface:
     - `symbol` is the name of the function in the program.
     - `donated` maps the index of a donated input to the index of the output that is written to its memory.
     - `roles` maps the index of an input to its role.
-    - `patterns` maps the index of an output that is the nonzeros of a sparse matrix to its pattern.
+    - `patterns` maps the index of an output that has the nonzeros of a sparse matrix to the matrix's pattern.
     """
 
     name: str
@@ -141,7 +141,10 @@ class Interface:
         return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
 
     def arrays(self) -> dict[str, tuple[str, Compressed]]:
-        """For each result that is the nonzeros of a sparse matrix: the prefix of its arrays' names, and its pattern."""
+        """The outputs that have the nonzeros of a sparse matrix, by parameter name.
+
+        Gives the prefix of the names of the arrays that say where the nonzeros are, and the matrix's pattern.
+        """
         _, results = self.pointers()
         return {results[i]: (f"{self.name}_{results[i]}", pattern) for i, pattern in self.patterns.items()}
 
@@ -151,13 +154,13 @@ class Interface:
 
 
 def run_statement(function: str, taken: Sequence[str], given: Sequence[str]) -> str:
-    """The statement that runs a function of the module. `taken` and `given` point to its arguments and results."""
+    """The C statement that runs a function. `taken` and `given` are the C pointers to its arguments and results."""
     arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
     return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]});"
 
 
 def pattern_declarations(interface: Interface) -> str:
-    """The header's sizes and arrays that say where the nonzeros of sparse results are."""
+    """The C declarations of sizes and index arrays that say where the nonzeros of sparse results are."""
     lines = []
     for name, (prefix, pattern) in interface.arrays().items():
         major, minor = ("row", "column") if pattern.format == CSR else ("column", "row")
@@ -187,7 +190,8 @@ def pattern_definitions(interface: Interface) -> str:
 def header_of(interface: Interface, heap: int | None, structs: str = "", concurrent: bool = False) -> str:
     """The text of the header. `heap` is the most bytes that a call takes from malloc, or None if unknown.
 
-    `structs` declares the interface of a training step. `concurrent`: calls may run at once from the first call on.
+    `structs` declares the interface of a training step. With `concurrent`, the header says that calls may run at the
+    same time, and otherwise that the first call must run alone.
     """
     name, guard = interface.name, f"TIDUC_{interface.name.upper()}_H"
     values = interface.values()

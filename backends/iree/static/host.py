@@ -5,9 +5,9 @@
     }
 
 After this phase, all kernels are compiled, the numbers of their workgroups are known, and no runtime is chosen yet. The
-host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on one thread,
-without synchronization (time points). Where IREE's host code frees a buffer, the C code instead frees all memory that
-is not live, because IREE's ops may free memory that another carry of a loop still uses.
+host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on one thread, so
+that it needs no synchronization (`!stream.timepoint`). At each op that frees a buffer, the C code instead frees all
+memory that is not live, because IREE's op may free memory that another loop-carried value still uses.
 """
 
 import re
@@ -41,7 +41,7 @@ TYPES = {
     "f32": "float",
     "f64": "double",
 }
-"""The C types of scalars."""
+"""Maps MLIR's types of scalars to C types."""
 
 _OVERHEAD = 32 + 64
 """The most bytes that an allocation takes beyond its data, for the allocator's record and for alignment."""
@@ -56,10 +56,12 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state that the functions of a module share.
+    """The state of the translation of a module, which all its functions share.
 
-    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel. `called`
-    has the indices of called kernels. With `rehearses`, kernels and resources are not known yet.
+    `name` is the program's name in diagnostics. `exports` maps the name of each kernel to its op
+    `hal.executable.export`. `called` maps the name of each called kernel to its index in the C table of kernels.
+    `constants` collects the bytes of constant buffers. With `rehearses`, the code is translated only to find ops that
+    are not supported, before the kernels and resources are known.
     """
 
     name: str
@@ -70,7 +72,7 @@ class Host:
     rehearses: bool = False
 
     def index_of(self, kernel: str) -> int:
-        """The position of a kernel in the table of kernels."""
+        """The index of a kernel in the C table of kernels. Adds the kernel to the table if it is new."""
         return self.called.setdefault(kernel, len(self.called))
 
     def refuse(self, what: str, op: ir.Operation | None = None) -> CompileError:
@@ -80,7 +82,7 @@ class Host:
 
 
 class CFunction:
-    """One function of the module as C: the declarations of its values, and its statements."""
+    """Translates one function of the module to C: the declarations of variables, and the statements."""
 
     def __init__(self, host: Host, donated: Collection[int] = ()) -> None:
         """`donated` are the indices of the results that are written into the memory of an argument."""
@@ -119,7 +121,7 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def heap(self) -> float:
-        """The most bytes that a call of this function takes from malloc. Infinite with loops or branches."""
+        """The most bytes that a call of this function takes from malloc. Infinite if there are loops or branches."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
         return inf if len(self._labels) > 1 else sum(size + _OVERHEAD for size in sizes)
 
@@ -186,7 +188,7 @@ class CFunction:
             raise self.host.refuse(op.name, op)
 
     def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
-        """A jump to a block. Before the jump, all block arguments are assigned simultaneously."""
+        """The C code that assigns the operands to all arguments of a block simultaneously, and jumps to the block."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
             for to, of in zip(block.arguments, operands, strict=True)
@@ -315,7 +317,7 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
 
 
 def _workgroups(f: CFunction, export: ir.Operation, workload: Sequence[IrValue]) -> list[str]:
-    """The numbers of workgroups in x, y and z, which the kernel's export computes from the workload."""
+    """The C expressions of the numbers of workgroups in x, y and z, as the kernel's export computes them."""
     if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
         raise f.host.refuse("a kernel without a number of workgroups")
     block = export.regions[0].blocks[0]
@@ -330,7 +332,7 @@ def _workgroups(f: CFunction, export: ir.Operation, workload: Sequence[IrValue])
 
 
 def global_name(symbol: str) -> str:
-    """The C variable of a `util.global`."""
+    """The name of the C variable for a `util.global`."""
     return f"global_{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in symbol)}"
 
 
@@ -365,7 +367,7 @@ def _cond_br(f: CFunction, op: ir.Operation) -> None:
 
 
 def _return(f: CFunction, op: ir.Operation) -> None:
-    # IREE has written donated results to the arguments' memory, or to a copy of an argument that is not aligned.
+    # A donated result is in the argument's memory, or in that of the argument's copy if the argument is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
         f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.donated else copy)

@@ -1,6 +1,8 @@
-"""compile_library: compiles a program to a static library: an object file of kernels, a C file of host code, a header.
+"""compile_library: compiles a program to a static library, which a C program calls like this function:
 
 int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out, or 2 if a kernel failed
+
+The library is an object file of kernels, a C file of host code, and a header.
 """
 
 import re
@@ -36,9 +38,9 @@ from tiduc.runtime.signature import Signature
 
 @dataclass(frozen=True)
 class Library:
-    """A static library: kernels as an object file, host code that calls them, its header, and a package of CMake.
+    """The files of a static library: the object file of kernels, the C file of host code, its header, a CMake package.
 
-    `module` is the program's module for IREE's runtime, or empty if it was not requested.
+    `module` is the program's module for IREE's runtime, or empty if the module was not requested.
     """
 
     kernels: bytes
@@ -61,9 +63,9 @@ def compile_library(
 ) -> Library:
     """Compiles a program to a static library with a function in C11 called `name`.
 
-    `flags` are further flags of iree-compile. `identity` names the model of a training step in the files of its state.
-    With `beside_module`, the library has the program's module too, and the two share most of the compiler's work.
-    `folder` and `tell` are those of `build`.
+    `flags` are further flags of iree-compile. `identity` is the name of the model that a training step writes into its
+    saved state. With `beside_module`, also compiles the program's module; most compiler runs serve both. `folder` and
+    `tell` are passed to `build`.
 
     Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
     Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
@@ -107,9 +109,9 @@ def _check_values(signature: Signature) -> None:
 
 
 def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
-    """Raises `CompileError` if the host code of a program cannot be translated.
+    """Raises `CompileError` if the host code in `text` cannot be translated to C.
 
-    Runs before the kernels are compiled.
+    This check runs before the kernels are compiled, because compiling them takes long.
     """
     with ir.Context() as context:
         functions = _Functions(Host(f"@{interfaces[0].name}", {}, rehearses=True), interfaces)
@@ -123,7 +125,7 @@ def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
 def _host_code(
     text: bytes, query: str, interfaces: Sequence[Interface], state: State
 ) -> tuple[str, int | None]:
-    """The C file, and the most bytes that a call takes from malloc, or None if unknown."""
+    """The text of the C file, and the most bytes that a call takes from malloc, or None if unknown."""
     name = interfaces[0].name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
@@ -165,7 +167,10 @@ def _linked(query: str, host: Host) -> tuple[str, ...]:
 
 
 class _Functions:
-    """The functions and variables of a module in C, and the bytes that they take from malloc."""
+    """Translates the ops of a module to C functions and variables, and adds up the bytes that they take from malloc.
+
+    `prepared` is for the initializers, and `taken` has a number for each public function.
+    """
 
     def __init__(self, host: Host, interfaces: Sequence[Interface]) -> None:
         self.host = host
@@ -177,7 +182,7 @@ class _Functions:
         self._interfaces = {each.symbol: each for each in interfaces}
 
     def add(self, op: ir.Operation) -> None:
-        """Translates an op of the module."""
+        """Translates a top-level op of the module."""
         if op.name == "util.initializer":
             code, heap = _function(self.host, op, f"initialize{len(self.initializers)}", {})
             self.initializers.append(code)
@@ -201,15 +206,15 @@ class _Functions:
 
 
 def _is_public(function: ir.Operation) -> bool:
-    """Whether a function is public; in bytecode, public functions may lack the attribute."""
+    """Whether a function is public. A function without the attribute is public, as in modules read from bytecode."""
     name = "sym_visibility"
     return name not in function.attributes or function.attributes[name].value == "public"
 
 
 def _exports(executable: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
-    """Yields the name and export (`hal.executable.export`) of each kernel.
+    """Yields the name and the op `hal.executable.export` of each kernel in an executable.
 
-    Nothing for ops other than `hal.executable`.
+    Yields nothing for other ops.
     """
     if executable.name != "hal.executable":
         return
@@ -225,7 +230,7 @@ def _quoted(text: str) -> str:
 
 
 def _array(index: int, data: bytes) -> str:
-    """A constant as a C array, aligned as kernels expect."""
+    """The C definition of a constant array, aligned as kernels expect."""
     lines = (",".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32))
     body = ",\n".join(lines)
     return f"static _Alignas(64) const unsigned char constant{index}[] = {{\n{body}}};"
@@ -238,9 +243,10 @@ def _function(
     arguments: Mapping[IrValue, int],
     donated: frozenset[int] = frozenset(),
 ) -> tuple[str, float]:
-    """A function of the module as a C function, and the number of bytes that a call takes from malloc.
+    """Translates a function of the module. Returns the C text, and the bytes that a call takes from malloc.
 
-    `arguments` has the size in bytes of each argument. In C, `arguments` and `results` point to the arrays.
+    `arguments` maps each argument to its size in bytes, and `donated` has the indices of donated results. The C
+    function gets pointers to the arguments and results in arrays.
     """
     function = CFunction(host, donated)
     for i, (argument, size) in enumerate(arguments.items()):

@@ -1,4 +1,4 @@
-"""Liveness of the buffers of the host code, and the order in which its blocks are translated."""
+"""Liveness of buffers in the host code, and the order in which blocks of the host code are translated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,14 +21,14 @@ def is_buffer(type_: ir.Type) -> bool:
 
 
 def _reads(op: ir.Operation) -> Iterator[IrValue]:
-    """Yields the buffers that an op reads. Buffers that its regions read are operands of the op, too."""
+    """The buffers that an op reads: its operands. Regions read only buffers that are operands of their op."""
     return (value for value in op.operands if is_buffer(value.type))
 
 
 def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
     """The blocks that may run, in reverse postorder: a block comes after the blocks whose values it reads.
 
-    In C, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
+    Blocks that run only if `stream.resource.try_map` fails are left out, because in C this op always succeeds.
     """
     finished: list[ir.Block] = []
     seen, path = {blocks[0]}, [(blocks[0], iter(successors_of(blocks[0])))]
@@ -45,13 +45,13 @@ def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
 
 
 def successors_of(block: ir.Block) -> list[ir.Block]:
-    """The blocks that may run after this one."""
+    """The blocks to which the last op of a block may branch."""
     last = list(block.operations)[-1].operation
     return list(last.successors)[:1] if is_mapped(last) else list(last.successors)
 
 
 def is_mapped(branch: ir.Operation) -> bool:
-    """Whether a branch tests that a constant could be mapped. The test always succeeds in C."""
+    """Whether a branch tests the result of `stream.resource.try_map`. In C, the first successor always follows."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 

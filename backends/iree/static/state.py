@@ -14,7 +14,7 @@ from tiduc.backends.iree.static.header import C_TYPES, Interface, c_names, count
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 STORED = ("parameter", "optimizer", "buffer", "seed", "frozen")
-"""The roles of inputs that belong to the state."""
+"""The roles of inputs that are arrays of the state."""
 
 _COMPLEX = {"complex<f32>": "C64", "complex<f64>": "C128"}
 _DTYPES = {
@@ -27,10 +27,10 @@ _MOST_DIMENSIONS = 8
 
 
 class State:
-    """The stored inputs of a training step as the fields of a struct, and the functions that take the struct.
+    """The C code for the state of a training step: a struct of the inputs to store, and the functions that take it.
 
-    `interfaces` are the interfaces of the step and of the functions `loss` and `infer`, if they exist. `identity` names
-    the model in files.
+    `interfaces` are the interfaces of the step and of the functions `loss` and `infer`, if they exist. `identity` is
+    the name of the model in files of the state.
     """
 
     def __init__(self, interfaces: Sequence[Interface], identity: str) -> None:
@@ -130,13 +130,13 @@ const size_t {name}_state_bytes = sizeof({name}_state);
         return f"TIDUC_ALIGNED {C_TYPES[x.type.element]} {field};  {about}"
 
     def _longest(self) -> int:
-        """The most dimensions of an array in a table."""
+        """The largest rank of an array in a table, at least 1."""
         signatures = [each.interface.signature for each in self.calls]
         return max(len(x.type.shape) for s in signatures for x in (*s.inputs, *s.outputs)) or 1
 
 
 class _Call:
-    """A C function on a state, with a struct of its other inputs. It writes its results through pointers."""
+    """A C function that takes a state, a struct of its other inputs, and pointers to which it writes its results."""
 
     def __init__(self, interface: Interface, state: State) -> None:
         self.interface, self.state = interface, state
@@ -215,19 +215,19 @@ typedef struct {{
 
 
 def _stored(interface: Interface) -> Mapping[int, SignatureValue]:
-    """The inputs of a function that are in the state, by the index of the input."""
+    """Maps the indices of a function's inputs that are in the state to these inputs."""
     inputs = enumerate(interface.signature.inputs)
     return {i: x for i, x in inputs if interface.roles.get(i) in STORED}
 
 
 def table(name: str, prefix: str, rows: Sequence[str]) -> str:
-    """The definition of a table of arrays, if it has rows."""
+    """The C definition of a table of arrays. Empty if there are no rows."""
     lines = "\n".join(f"  {each}" for each in rows)
     return f"const {prefix}_array {name}[] = {{\n{lines}\n}};\n" if rows else ""
 
 
 def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
-    """The row of an array in a table. `place` is the array's struct and field, or None for a result."""
+    """The row of an array in a C table. `place` is the array's struct and field, or None for a result."""
     spelled = json.dumps(x.name, ensure_ascii=False)[1:-1]
     shape = ", ".join(map(str, x.type.shape)) or "0"
     texts = ", ".join(map(_quoted, (x.name, spelled, _DTYPES[x.type.element], role)))

@@ -114,7 +114,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the convolution as a sum of products, one for each spatial index of the kernel.
 
     With batch groups, emits one product for each spatial index of the result. If IREE compiles the op, only removes
-    negative padding, in place, and returns None. Raises `Unsupported` if there would be more than 256 products.
+    negative padding, in place, and returns None. Raises `Unsupported` for more than 256 products, and for some groups.
     """
     x, kernel = op.operands
     layout = Layout.of(op)

@@ -24,7 +24,7 @@ _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.varia
 
 
 class Passed(NamedTuple):
-    """The values that a branch passes to a block: for each block argument, the index of the branch's operand."""
+    """The operands that a branch passes to a block. `operands` has the operand's index for each block argument."""
 
     branch: ir.Operation
     block: ir.Block
@@ -57,7 +57,7 @@ def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operati
 
 
 def branches(function: ir.Operation) -> Iterator[Passed]:
-    """The values that each branch of a function passes to its blocks, in order."""
+    """Yields the operands that branches pass, for each branch of a function and each of the branch's successors."""
     for block in blocks(function):
         if not block.operations:
             continue
@@ -74,7 +74,7 @@ def _passed(branch: ir.Operation) -> Iterator[Passed]:
         counts = [total]
     elif branch.name == _CONDITION:
         counts = [len(part) for part in segments(branch)[1:]]
-    else:  # the case's number comes first, then the operands of the default
+    else:  # operand 0 selects the case; the operands for the default block follow
         cases = list(ir.DenseI32ArrayAttr(branch.attributes["case_operand_segments"]))
         counts = [total - 1 - sum(cases), *cases]
     successors, start = list(branch.successors), total - sum(counts)
@@ -95,7 +95,7 @@ def call(
     before: ir.Operation,
     attributes: Mapping[str, ir.Attribute] | None = None,
 ) -> ir.Operation:
-    """A new call of a function before the op `before`."""
+    """Creates a call of a function, inserts it before the op `before`, and returns it."""
     named = {**(attributes or {}), "callee": ir.FlatSymbolRefAttr.get(function)}
     return create(_CALL, results, operands, before, named)
 

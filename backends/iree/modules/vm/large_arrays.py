@@ -12,8 +12,8 @@ therefore come from this allocator:
     %none = vm.const.i64.zero
     vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
 
-The program then gets the array before the device has reached the allocation. `hal.device.queue.dealloca` of such an
-array only signals its fence; the array is freed with its last reference.
+The program then gets the array at once, and not only when the device's queue reaches the allocation.
+`hal.device.queue.dealloca` of such an array only signals its fence; the array is freed with its last reference.
 """
 
 from iree.compiler import ir
@@ -23,7 +23,7 @@ from tiduc.backends.iree.modules.ops import erase, number
 from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
 
 _KEPT = 2**26
-"""The most bytes of an array whose memory IREE reuses."""
+"""IREE reuses the memory of arrays of up to so many bytes."""
 
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATOR = "!vm.ref<!hal.allocator>"

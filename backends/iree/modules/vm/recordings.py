@@ -1,9 +1,10 @@
-"""Finds copies in a VM module that Vulkan binds to the arrays of the first run.
+"""Detects copy commands in a VM module that Vulkan would run on the arrays of the first run in all runs.
 
-IREE records the device commands of a program once, in a command buffer with slots for arrays, which each run fills. On
-Vulkan, a copy from or to a slot uses the arrays of the first run in all later runs. For example, a later run does not
-write its own concatenation, but the memory of the first run's concatenation, which may hold another array by then. A
-program with such a copy is compiled again, with command buffers that each run records.
+IREE records the device commands of a program once, in a command buffer that has slots for arrays. Each run fills the
+slots with its arrays. On Vulkan, a copy command whose source or target is a slot uses the arrays of the first run in
+all later runs. For example, a later run does not write its own concatenation, but the memory of the first run's
+concatenation, which may hold another array by then. tiduc compiles a program with such a copy again, with a flag that
+makes each run record its own commands.
 """
 
 from iree.compiler import ir

@@ -9,8 +9,8 @@ iteration share one buffer, so programs with several results often hit this faul
 
 `%never` is always 0, but is read from a global variable so that the compiler cannot fold the select.
 
-A passed reference is also copied if the block or a later block uses the reference directly. The block argument and the
-reference would share a register, which the last use of either empties.
+A passed reference is also copied if the target block or a later block uses the reference itself, and not only the block
+argument. The block argument and the reference would share a register, which the last use of either empties.
 
     vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
     ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
@@ -88,7 +88,7 @@ def _in_function(function: ir.Operation) -> bool:
 
 
 def _copy(x: IrValue, before: ir.Operation) -> IrValue:
-    """A copy of a reference before an op."""
+    """Inserts a copy of a reference before an op, and returns the copy."""
     i32 = ir.IntegerType.get_signless(32)
     flag = {"global": ir.FlatSymbolRefAttr.get(_FLAG)}
     never = create("vm.global.load.i32", [i32], [], before, flag).result

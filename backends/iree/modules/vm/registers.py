@@ -17,7 +17,7 @@ from tiduc.backends.iree.modules.ops import blocks, create, operations
 from tiduc.backends.iree.modules.vm.functions import branches, functions, i64
 
 _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
-"""Calls whose results are the arguments of the next block."""
+"""Calls that pass their results directly to the next block. Such results cannot be widened before they are passed."""
 
 
 @wrong(
@@ -25,7 +25,7 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
     "threads/counter_beside_sizes",
 )
 def widen_block_arguments(module: ir.Operation) -> bool:
-    """Makes branches pass all numbers to a block in one width.
+    """Makes branches pass integers to a block in 64 bits if the block also has a 64-bit argument.
 
     Returns False if no block receives both 32-bit and 64-bit numbers.
     """
@@ -33,7 +33,7 @@ def widen_block_arguments(module: ir.Operation) -> bool:
 
 
 def _widened(function: ir.Operation) -> bool:
-    """Gives the arguments of each block in a function one width. Returns False if no block has two widths."""
+    """Widens 32-bit arguments of a function's blocks. Returns False if no block has 32-bit and 64-bit arguments."""
     given = [
         block
         for each in blocks(function)

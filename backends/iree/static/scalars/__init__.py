@@ -1,10 +1,13 @@
-"""Small programs as straight lines of scalar ops, for static libraries: no dispatches, no loops, no arrays in memory.
+"""Compiles small programs to straight-line code of scalar ops, for static libraries.
 
-    numbers.py          the scalar ops of a program: equal ops are one, and constants are folded
-    arrays.py           computes StableHLO ops on arrays of scalars
-    code.py             the scalar ops as a function of LLVM's dialect
+The code has no dispatches and keeps no intermediate arrays in memory.
+
+    numbers.py          the scalar ops of a program: merges equal ops, and folds constants
+    arrays.py           turns StableHLO ops on arrays into scalar ops
+    code.py             writes the scalar ops as a function of LLVM's dialect
     compile.py          compiles the function to an object file
 
-In a program whose arguments and results have a common first dimension, such as a batch, the scalars are those of one
-place along the dimension, and the function computes several places at once, as vectors.
+If arguments and results have a common first dimension, such as a batch, the program may compute each element of the
+batch alike. The scalar ops are then those for one element of the batch, and a loop runs them on vectors of several
+elements of the batch. In this folder, that dimension is called `lane`, and its indices are called places.
 """

@@ -1,10 +1,10 @@
-"""Computes StableHLO ops on arrays of scalar ops (`numbers.py`).
+"""Evaluates StableHLO ops on arrays whose elements are indices of scalar ops (`numbers.py`).
 
-    %1 = stablehlo.slice %0 [1:3]      the second and third number of %0
-    %2 = stablehlo.add %1, %c          two numbers `add`
+    %1 = stablehlo.slice %0 [1:3]      the second and third index in the array %0; no new scalar op
+    %2 = stablehlo.add %1, %c          two new scalar ops `add`
 
-Ops that only move elements are moves of indices in NumPy. With lanes, an array has one number for all places along its
-dimension `lane`, whose size in `ids` is 1.
+Ops that only move elements move the indices in NumPy's arrays. If an array has a `lane`, all places along this
+dimension share their scalar ops, and the dimension has size 1 in `ids`.
 """
 
 import math
@@ -34,7 +34,11 @@ Ids = NDArray[np.int64]
 
 
 class ScalarArray(NamedTuple):
-    """The indices of an array's numbers. `tangent`: the array is computed from basis vectors of a Jacobian."""
+    """An array as indices of scalar ops: `ids` has, for each element, the index of the op that computes it.
+
+    All places along the dimension `lane` share their ops. `tangent` says that the array is computed from basis vectors
+    of a Jacobian.
+    """
 
     ids: Ids
     lane: int | None = None
@@ -42,7 +46,7 @@ class ScalarArray(NamedTuple):
 
 
 class Evaluation:
-    """Evaluates the functions of a module on arrays of numbers."""
+    """Evaluates the functions of a module on arrays of scalar ops, and adds new scalar ops to `numbers`."""
 
     def __init__(self, numbers: ScalarOps, module: IrOp) -> None:
         self.numbers = numbers
@@ -50,7 +54,7 @@ class Evaluation:
         self._functions = {symbol(op): op for op in functions_in(module)}
 
     def run(self, function: IrOp, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
-        """The results of a function. Raises `TooLarge` if the program is not one of few scalar ops."""
+        """The results of a function. Raises `TooLarge` for too many scalar ops, or an op that is not supported."""
         block = function.regions[0].blocks[0]
         known: dict[IrValue, ScalarArray] = dict(zip(block.arguments, arguments, strict=True))
         for op in operations(block):
@@ -125,7 +129,10 @@ class Evaluation:
         return np.array(found, np.int64).reshape(arrays[0].shape)
 
     def _aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
-        """The indices of arrays of one shape, with a common lane. Scalars have none."""
+        """The `ids` of arrays of one shape, and the arrays' common lane, or None if no array has a lane.
+
+        Raises `TooLarge` if two arrays have different lanes, or an array without a lane varies along the lane.
+        """
         lanes = {x.lane for x in xs if x.lane is not None}
         if len(lanes) > 1:
             raise TooLarge("places along several dimensions")
@@ -258,7 +265,7 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape(rows.shape[:-1]), lane)
 
     def total(self, name: str, kind: str, terms: Sequence[int]) -> int:
-        """The sum, or another reduction, of numbers; 0 of none."""
+        """The index of the op that adds the scalars `terms`, or reduces them by the op `name`. Gives 0 for no terms."""
         if not terms:
             return self.numbers.constant(0, kind)
         sum_ = int(terms[0])
@@ -303,13 +310,13 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape([n for part in sizes for n in part]), lane)
 
     def _product(self, kind: str, row: Ids, column: Ids) -> int:
-        """The sum of the products of two rows of numbers."""
+        """The index of the op that computes the inner product of two rows of scalars."""
         pairs = zip(row.tolist(), column.tolist(), strict=True)
         return self.total("add", kind, [self.numbers.apply("multiply", kind, x, y) for x, y in pairs])
 
 
 def uniform(ids: Ids, d: int) -> Ids:
-    """The numbers at one place along a dimension, if those at all its places are equal."""
+    """The array at the first index of dimension d. Raises `TooLarge` if the array varies along this dimension."""
     first = np.take(ids, [0], d)
     if not (ids == first).all():
         raise TooLarge("numbers that differ between places")
@@ -317,7 +324,7 @@ def uniform(ids: Ids, d: int) -> Ids:
 
 
 def effective(sizes: Sequence[int], lane: int | None) -> list[int]:
-    """The sizes of an array's indices."""
+    """The shape of `ScalarArray.ids` for an array with these sizes: the dimension `lane` has size 1."""
     return [1 if d == lane else n for d, n in enumerate(sizes)]
 
 

@@ -1,7 +1,8 @@
-"""The scalar ops of a program as a function of LLVM's dialect, which IREE's compiler turns into an object file.
+"""Writes the scalar ops of a program as a function of LLVM's dialect, which IREE's compiler turns into an object file.
 
 The function has the interface of IREE's kernels. Its bindings are the arguments and then the results of the program.
-Results must not overlap arguments. With lanes, a loop computes several places at once, as vectors.
+Results must not overlap arguments in memory. If arrays have a lane, the function is a loop over the places of the lane,
+and each iteration computes several places, as vectors.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ _POINTER = "{llvm.align = 16 : i64, llvm.noalias, llvm.nonnull, llvm.noundef}"
 
 @dataclass(frozen=True)
 class ArrayPort:
-    """An argument or a result: the element type, the shape, and the numbers of its elements."""
+    """An argument or a result: the element type, the shape, and the indices of the scalar ops of its elements."""
 
     kind: str
     shape: tuple[int, ...]
@@ -36,11 +37,11 @@ class ArrayPort:
 
     @property
     def stride(self) -> int:
-        """The distance between the elements of successive places."""
+        """The distance, in elements, between successive places of the lane in memory. 0 without a lane."""
         return 0 if self.array.lane is None else prod(self.shape[self.array.lane + 1 :])
 
     def offset(self, element: int) -> int:
-        """The distance of an element at the first place from the first element of the array."""
+        """The offset in memory of an element at the first place. `element` is its index in the flattened `ids`."""
         lane = self.array.lane
         if lane is None:
             return element
@@ -49,7 +50,7 @@ class ArrayPort:
 
 
 class ScalarCode:
-    """Emits the function of a program. `width` is the number of places that a vector holds; 1 for scalars."""
+    """Emits the function of a program. Vectors hold `width` places of the lane. The code is scalar if `width` is 1."""
 
     def __init__(
         self, numbers: ScalarOps, inputs: Sequence[ArrayPort], outputs: Sequence[ArrayPort], width: int
@@ -61,7 +62,7 @@ class ScalarCode:
         self._count = 0
 
     def function(self, name: str, places: int) -> str:
-        """The text of the function, which computes `places` places."""
+        """The text of the function, which computes `places` places of the lane, and of the kernel that calls it."""
         if places == 1:
             self._body("%zero")
         else:
@@ -84,7 +85,7 @@ class ScalarCode:
         return f"llvm.func internal @{name}_body({taken}) {{\n{body}\n}}\n{self._entry(name, names)}"
 
     def _entry(self, name: str, names: Sequence[str]) -> str:
-        """The kernel, which reads the pointers to the arrays and calls the function."""
+        """The text of the kernel, which reads the pointers to the arrays and calls the function."""
         lines = [
             f"%s = llvm.load %state : !llvm.ptr -> {_STATE}",
             f"%b = llvm.extractvalue %s[10] : {_STATE}",
@@ -102,14 +103,14 @@ class ScalarCode:
     # ---- numbers -----------------------------------------------------------------------------------------------
 
     def _body(self, place: str) -> None:
-        """Emits the numbers of all results, each result's element after the numbers that it needs."""
+        """Emits the scalar ops that the results need, and stores each element of the results."""
         for i, port in enumerate(self._outputs):
             for element, number in enumerate(port.array.ids.ravel().tolist()):
                 self._need(number, place)
                 self._store(f"%out{i}", port, element, self._values[number], place)
 
     def _need(self, root: int, place: str) -> None:
-        """Emits a number after its operands, unless it is known."""
+        """Emits the scalar op `root`, and before it all ops on which it depends, unless they have been emitted."""
         left = [root]
         while left:
             i = left[-1]
@@ -169,7 +170,7 @@ class ScalarCode:
     # ---- memory ------------------------------------------------------------------------------------------------
 
     def _at(self, base: str, port: ArrayPort, element: int, place: str, lane: int = 0) -> str:
-        """The address of an element, `lane` places after `place`."""
+        """The address of an element of an argument or result, `lane` places after `place`."""
         offset = port.offset(element) + lane * port.stride
         if not port.stride or place == "%zero":
             return self._emit(

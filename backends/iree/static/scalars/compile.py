@@ -1,4 +1,4 @@
-"""compile_scalars: a static library of a small program, whose function is one line of scalar or vector ops."""
+"""compile_scalars: compiles a small program to a static library with one kernel of straight-line code."""
 
 import re
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import SignatureValue
 
 MOST_OPS = 2**14
-"""The most scalar ops. The code of one op takes about 8 bytes, and 16,384 ops compile in about 2 seconds."""
+"""The most scalar ops of a program. An op's code takes about 8 bytes, and 16,384 ops compile in about 2 seconds."""
 
 MOST_BYTES = 2**15
-"""The most bytes of arguments, which must fit on the stack."""
+"""The most bytes of all arguments together, which must fit on the stack."""
 
 _MOST_ARRAYS = 2**8 - 1
-"""The most arguments and results, which a kernel of IREE counts in 8 bits."""
+"""The most arguments and results, because a kernel of IREE counts them in 8 bits."""
 
 _LEAST_PLACES = 4
 
 
 class ScalarKernel(NamedTuple):
-    """The object file of a kernel, and the C code that calls it."""
+    """The object file of a kernel, and the text of the C file that calls the kernel."""
 
     kernels: bytes
     host: str
@@ -41,7 +41,7 @@ class ScalarKernel(NamedTuple):
 def compile_scalars(
     program: Lowered, interfaces: Sequence[Interface], options: Options, flags: Sequence[str] = ()
 ) -> ScalarKernel | None:
-    """The library of a program of few scalar ops; None for other programs.
+    """Compiles a program of few scalar ops to a kernel. Returns None for other programs.
 
     Raises `CompileError` if IREE's compiler refuses the code.
     """
@@ -61,7 +61,7 @@ def compile_scalars(
 
 
 class Scalars(NamedTuple):
-    """The scalar ops of a program, and its arrays. `places` is the number of places that share the ops."""
+    """The scalar ops of a program, and its arguments and results. `places` is the size of the lane, 1 if none."""
 
     numbers: ScalarOps
     inputs: list[ArrayPort]
@@ -72,7 +72,7 @@ class Scalars(NamedTuple):
 def scalars_of(
     module: IrOp, inputs: Sequence[SignatureValue], outputs: Sequence[SignatureValue]
 ) -> Scalars | None:
-    """The scalar ops of a module's first function; None if there are too many, or if an op is not one of scalars."""
+    """The scalar ops of a module's first function. None if there are too many, or an op is not supported."""
     first = {x.type.shape[0] if x.type.shape else 0 for x in outputs}
     count = first.pop() or 0
     shared_by_all = not first and any(x.type.shape[:1] == (count,) for x in inputs)
@@ -115,7 +115,7 @@ def _shape(x: SignatureValue) -> tuple[int, ...]:
 
 
 def _module(name: str, found: Scalars, described: str) -> str:
-    """The module of the kernel. `described` is a module that has IREE's description of the device."""
+    """The text of a module with the kernel. `described` is a module with IREE's description of the device."""
     device = next(line for line in described.splitlines() if "#hal.device.target" in line)
     target = device[device.index("#hal.executable.target") : device.rindex("]>")]
     layout, triple = (_word(key, target) for key in ("data_layout", "target_triple"))
@@ -153,7 +153,7 @@ def _word(key: str, target: str) -> str:
 
 
 def _host(interface: Interface) -> str:
-    """The C file."""
+    """The text of the C file."""
     name, signature = interface.name, interface.signature
     taken, given = ([size_of(x.type) for x in side] for side in (signature.inputs, signature.outputs))
     pointers = interface.pointers()

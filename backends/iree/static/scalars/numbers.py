@@ -1,9 +1,9 @@
-"""ScalarOps: the scalar ops of a program. Equal ops are one op, and ops on constants are computed.
+"""ScalarOps: the scalar ops of a program. Merges equal ops, folds ops on constants, and simplifies ops:
 
     mul(x, 1) -> x      add(x, neg(y)) -> sub(x, y)      mul(neg(x), y) -> neg(mul(x, y))      mul(x, zero) -> zero
 
-The last rule holds for `zero` alone, a zero of the structure of a derivative: an element of a basis vector, or padding
-of a tangent. A product of a zero that the program has as a number is computed, since x may be infinite or NaN.
+In the last rule, `zero` is a structural zero of a derivative: an element of a basis vector, or the padding of a
+tangent. The rule does not hold for a constant 0 of the program, because x may be infinite or NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,11 @@ FLOATS = "f64", "f32"
 
 
 class Operator(NamedTuple):
-    """How an op is computed: on constants by `fold`, and by the op `llvm.NAME` of LLVM's dialect.
+    """How an op is computed: at compile time by `fold`, and at run time by `llvm`, the name of an op of LLVM's dialect.
 
-    Without `fold`, constants are computed at run time; without `llvm`, only constants are computed. `integers`: the op
-    of NumPy is that of StableHLO for integers too. `library`: the code calls the C library.
+    If `fold` is None, the op is not supported on constants. If `llvm` is empty, the op is supported only on constants.
+    `integers` says that `fold` also computes StableHLO's op on integers. `library` says that the code calls the C
+    library.
     """
 
     fold: Callable[..., Any] | None
@@ -61,13 +62,14 @@ OPERATORS = COMPARISONS | {
 
 
 class TooLarge(Exception):
-    """Raised if a program has too many scalar ops, or an op that is not one of scalars."""
+    """Raised if a program has too many scalar ops, or an op that has no form as scalar ops."""
 
 
 class ScalarOp(NamedTuple):
-    """A scalar op: its name, the element type of its result, and its operands.
+    """A scalar op: its name, the element type of its result, and its operands, which are indices in `ScalarOps.all`.
 
-    The operand of a constant is its value; those of an input are the input's and the element's numbers.
+    The operand of a constant is instead the bytes of its value. The operands of an input are the index of the input and
+    the index of the element.
     """
 
     name: str
@@ -87,7 +89,7 @@ KINDS: dict[str, type[np.generic]] = {
 
 
 class ScalarOps:
-    """All scalar ops, each by its index."""
+    """The scalar ops of a program, at most `most`. Each op is identified by its index in `all`."""
 
     def __init__(self, most: int) -> None:
         self.all: list[ScalarOp] = []
@@ -95,7 +97,7 @@ class ScalarOps:
         self._index: dict[ScalarOp, int] = {}
 
     def constant(self, value: float | np.generic, kind: str) -> int:
-        # The bytes tell apart 0 and -0, and NaN equals itself.
+        # Compares constants by their bytes: 0 and -0 differ, and a NaN equals itself.
         array: Any = np.asarray(value, KINDS[kind])
         return self._of(ScalarOp(CONSTANT, kind, (array.tobytes(),)))
 
@@ -106,7 +108,7 @@ class ScalarOps:
         return self._of(ScalarOp(ZERO, kind, ()))
 
     def value(self, i: int) -> np.generic | None:
-        """The value of a constant; None for other numbers."""
+        """The value of op i if it is a constant or a structural zero. None for other ops."""
         number = self.all[i]
         if number.name not in (CONSTANT, ZERO):
             return None
@@ -115,11 +117,11 @@ class ScalarOps:
         return found
 
     def is_zero(self, i: int) -> bool:
-        """Whether a number is a zero of the structure."""
+        """Whether op i is a structural zero."""
         return self.all[i].name == ZERO
 
     def apply(self, name: str, kind: str, *operands: int) -> int:
-        """The number that an op computes."""
+        """The index of the op `name` on these operands, or of a simpler op that is equal. Adds the op if it is new."""
         if name == "convert" and self.all[operands[0]].kind == kind:
             return operands[0]
         found = self._short(name, operands)
@@ -164,7 +166,7 @@ class ScalarOps:
         return self.constant(value, kind)
 
     def _short(self, name: str, operands: Sequence[int]) -> int | None:
-        """An equal number without this op, if there is one."""
+        """The index of a simpler op that equals the op `name` on these operands. None if no simplification applies."""
         x, *rest = operands
         if name == "negate":
             return self._negated(x)
