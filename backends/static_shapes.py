@@ -74,7 +74,7 @@ class AtEachShape:
 
 
 def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
-    """The argument as an array of the right type. An array on a device stays there."""
+    """Converts an argument to an array, and checks its type against `value`. An array on a device stays there."""
     if not (hasattr(argument, "shape") and hasattr(argument, "dtype")):
         return checked(argument, value, index)
     array: Array = argument  # type: ignore[assignment]  # it has a shape and a dtype

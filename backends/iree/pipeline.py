@@ -1,4 +1,4 @@
-"""PIPELINE: all passes between StableHLO and IREE's compiler, in order, with the reason for each pass.
+"""PIPELINE: all passes that run on StableHLO before IREE's compiler, in order, with a description of each pass.
 
 Consecutive passes form a group. `plan.py` says which groups run in each attempt to compile a program.
 `legalize_for_iree` runs only the group "legal". Edits of IREE's own IR run in the compiler's process, in the order of
@@ -79,11 +79,11 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name under which the pass's IR is printed: the function's name, as in `iree-apply-patterns`."""
+        """The name of the pass in printed IR: `iree-` and the name of its function, as in `iree-apply-patterns`."""
         return f"iree-{self.function.__name__.replace('_', '-')}"
 
     def applies(self, settings: Settings) -> bool:
-        """Whether the settings ask for the pass."""
+        """Whether the pass runs with these settings: it depends on the target, and on `fast` for a pass for speed."""
         of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
         return self.group == "legal" or (settings.fast and of_target)
 
@@ -282,7 +282,7 @@ PIPELINE = (
 
 
 def passes_of(group: Group, settings: Settings) -> list[Entry]:
-    """The passes of a group that the settings ask for, in order."""
+    """The passes of a group that run with these settings, in order."""
     return [entry for entry in PIPELINE if entry.group == group and entry.applies(settings)]
 
 

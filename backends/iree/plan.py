@@ -96,7 +96,7 @@ class Attempt:
 
     @property
     def condition(self) -> str:
-        """The reason why the attempt does not apply to a program."""
+        """The reason why the attempt does not apply to a program, if it does not."""
         if self.whole:
             return "other attempts compile the program in one run, too"
         return f"group {' or '.join(self.needs)} changes nothing" if self.needs else "no equal layers"
@@ -138,7 +138,7 @@ def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts, sorted so that attempts with `inlines` come first."""
+    """Sorts the attempts, so that attempts with `inlines` come first."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 
@@ -147,7 +147,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
     base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
     one_thread = target.device == ONE_THREAD
-    # A program with large constants is passed to IREE as bytecode, and bytecode has no loops in dispatches.
+    # A program with large constants is passed to IREE as bytecode. Loops in dispatches need text.
     if facts.loops and not facts.threaded and not facts.resources:
         kernels = replace(base, groups=(*SPEED, "legal", "loops"), needs=("loops",))
         why = "loops over small arrays are dispatches"

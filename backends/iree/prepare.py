@@ -36,7 +36,7 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 _PLACED = 2**15
 """tiduc places the arrays of a program, which takes a further compiler step, if they have at least so many bytes."""
 _OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""The prefixes of users' flags that change IREE's phase `stream`."""
+"""If a user's flag begins with one of these prefixes, the flag may change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 """Matches the names of files in MLIR locations."""
 
@@ -200,8 +200,8 @@ class _Modules:
 
 def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> Facts:
     """Runs the groups up to "legal", and returns the facts about the program that the plan needs."""
-    # The program before the rewrites decides: data tiling does not speed up convolutions that are rewritten as
-    # products, and `work` does not know the work of vector kernels.
+    # The work is estimated before the rewrites, because data tiling does not speed up convolutions that are rewritten
+    # as products, and `work` cannot estimate vector kernels.
     planned = work(program)
     fast, _ = modules.after(settings, SPEED)
     legal, done = modules.after(settings, (*SPEED, "host", "legal"))

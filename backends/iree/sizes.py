@@ -135,7 +135,7 @@ def _buffers(body: str) -> Buffers:
 
 
 def _branches(body: str) -> bool:
-    """Whether a function has loops or branches. Ignores branches to a failure."""
+    """Whether a function has loops or branches. Branches to a block that fails do not count."""
     blocks = re.split(r"^\^bb\d+.*:$", body, flags=re.M)[1:]
     failing = {i for i, block in enumerate(blocks) if "vm.fail" in block}
     for i, block in enumerate(blocks):

@@ -10,8 +10,8 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 _DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
 _NEVER = re.compile(rb" attributes \{no_inline, noinline\}")
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")
-"""Matches parts of the names of loops and conditionals in text."""
-# Bytecode stores names as strings that end with a zero byte. Parts of names could match bytes of constants.
+"""Matches parts of the names of ops that are loops or conditionals, in MLIR text."""
+# Bytecode stores names between zero bytes. Whole names are matched, because parts could match bytes of constants.
 _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 

@@ -70,8 +70,8 @@ class Changes(NamedTuple):
 
     @staticmethod
     def of(source: Source, target: Target, objects: bool = False) -> "Changes":
-        """The edits that a program needs. With `objects`, its kernels also become an object file."""
-        # A program with large constants is bytecode, and is not edited for threads.
+        """The edits that a program needs. `objects` says that an object file is requested."""
+        # A program with large constants is bytecode, and is not edited for the sole reason that several threads run it.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads or source.poisons
         return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons, objects)
@@ -89,7 +89,7 @@ class Changes(NamedTuple):
         return self.in_stream or self.objects
 
     def edits(self, target: Target, threaded: bool) -> dict[str, tuple[str, ...]]:
-        """The edits of the program (`modules/edits.py`) after each phase."""
+        """Maps each phase to the names of the edits after this phase (`modules/edits.py`)."""
         edits: dict[str, tuple[str, ...]] = {}
         if self.repeats:
             edits[DISPATCHED] = ("inline_repeats",)

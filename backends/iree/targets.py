@@ -66,16 +66,16 @@ effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Turns data tiling on: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
-# sin, tanh, ... of f64 call libm, which a shared library finds, but IREE's embedded linker does not. IREE would
-# evaluate constants at compile time with the embedded linker. Therefore constants are evaluated when a module is
+# sin, tanh, ... of f64 call libm. A shared library finds libm, but IREE's embedded linker does not. IREE would use the
+# embedded linker to evaluate constant expressions at compile time. With this flag, they are evaluated when a module is
 # loaded.
 _NO_CONSTANTS = "--iree-opt-const-eval=false"
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
 
 _NO_NARROW_DIVISIONS = "--opt-disable=correlated-propagation", "--opt-bisect-verbose=false"
-"""Keeps LLVM from dividing indices as vectors of 16-bit integers, which its CUDA back end cannot compile.
+"""Flags that keep LLVM from dividing indices as vectors of 16-bit integers, which its CUDA back end cannot compile.
 
-Reversing the window of a kernel is an example of such code.
+LLVM does so, for example, in code that reverses the window of a convolution's kernel.
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
@@ -96,7 +96,10 @@ product may then need a vector of more than 512 native vectors, the default limi
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
-"""For modules with loops inside dispatches and with dispatches for several threads: uses half of a worker's stack."""
+"""For modules with loops inside dispatches that also have dispatches for several threads.
+
+A dispatch may use half of a worker's stack of 128 KiB.
+"""
 
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "

@@ -29,7 +29,7 @@ def compile_for_xla(program: Lowered, options: Options) -> Runnable:
 
 @stage
 def _static(program: Lowered, target: str) -> XlaExecutable:
-    """Compiles a program of static shapes."""
+    """Compiles a program that has only static shapes."""
     module, function = with_main(program.module)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:

@@ -135,7 +135,7 @@ def control(view: View, op: Definition) -> "Branches | Loop":
 
 
 def branches(view: View, op: Definition) -> Branches:
-    """The branches of a call, a `tidu.case`, a `stablehlo.case` or an `if`."""
+    """The record of a call, a `tidu.case`, a `stablehlo.case` or a `stablehlo.if`."""
     if op.name in (CALL, CASE):
         indexed = int(op.name == CASE)
         graphs = _graphs(view, op)
@@ -327,7 +327,10 @@ def holds_draws(op: IrOp) -> bool:
 
 
 def _draws(op: AnyOp) -> bool:
-    """Whether an op draws random numbers, receives data, or is a custom call with side effects and tensor results."""
+    """Whether an op may return different results in each execution.
+
+    Such an op draws random numbers, receives data, or is a custom call with side effects and tensor results.
+    """
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
     if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:

@@ -115,7 +115,7 @@ class _System:
 def solution(
     b: StablehloBuilder, apply: Graph, right: Sequence[Value], known: Sequence[Value], solver: Solver
 ) -> list[Value]:
-    """The arrays x for which A x equals `right`. `apply` is a closed graph (x..., known...) -> A x."""
+    """Solves A x = `right` and returns the arrays of x. `apply` is a closed graph (x..., known...) -> A x."""
     system = _System(apply, tuple(right))
     if not system.size:
         return list(right)
@@ -140,9 +140,9 @@ def _refined(
     solver: Solver,
     tolerance: float,
 ) -> tuple[Value, Value, Value]:
-    """Returns x, the squared norm of its residual, and the squared norm of `rhs`.
+    """Returns x, the squared norm of the residual of x, and the squared norm of `rhs`.
 
-    Runs the method on the residual as long as the norm of the residual falls.
+    Runs the method again on the residual of x as long as the norm of the residual falls.
     """
     run, steps = _METHODS[solver.method], _steps(system, solver)
     rounds = -(-solver.iterations // steps) if solver.iterations else _rounds(system, solver)
@@ -364,6 +364,6 @@ def _quotient(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _contracted(b: StablehloBuilder, rows: Value, x: Value, dimension: int) -> Value:
-    """The product of a matrix and a vector, along a dimension of the matrix."""
+    """The product of a matrix and a vector, contracted along `dimension` of the matrix."""
     precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
     return b.dot_general(rows, x, ([], []), ([dimension], [0]), precision)

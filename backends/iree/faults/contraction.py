@@ -54,7 +54,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Rewrites a convolution into forms that IREE compiles correctly; see the records."""
+    """Rewrites a convolution into forms that IREE compiles correctly. The decorators above name the cases."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
     _widen_depthwise(b, op)

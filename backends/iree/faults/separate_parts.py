@@ -32,7 +32,7 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:
-    """Inserts the barriers into a module, in place."""
+    """Inserts a barrier after each complex value of a module that needs one, in place."""
     for op in outer_first(module.operation):
         if op.name in _STORED:
             continue

@@ -43,7 +43,10 @@ class _Read:
     """How a value depends on a reduction: along which dimensions, and through which op that moved dimensions."""
 
     places: Hashable
-    """For each dimension of the reduction, the value's dimension; or a description of an unknown reshape."""
+    """For each dimension of the reduction, the dimension of the value along which it runs.
+
+    A hashable description of the ops instead, if a reshape splits or merges dimensions.
+    """
     move: int
     """The index in the block of the last op that moved dimensions. -1 if no op moved them."""
 
@@ -56,7 +59,7 @@ _Reads = Mapping[int, _Read]  # keyed by the index of the reduction in the block
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:
-    """Inserts the barriers into a module, in place."""
+    """Inserts a barrier before each read of a module that conflicts with another read, in place."""
     regions = [region for op in outer_first(module.operation) for region in op.regions]
     for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
@@ -88,7 +91,7 @@ def _conflicts(ops: list[IrOp]) -> set[int]:
 
 
 def _is_elementwise(op: IrOp, x: IrValue) -> bool:
-    """Whether an op may compute each element of its result from the element of x at the same place."""
+    """Whether an op may be elementwise in x. Only the shapes of x and the result are compared."""
     types = x.type, op.results[0].type
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
 
@@ -110,14 +113,14 @@ def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
 
 
 def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
-    """The `places` of a read after `op` has moved dimensions. `goes` comes from `_destinations`."""
+    """The new `places` of a read after `op` has moved dimensions. `goes` is the result of `_destinations(op)`."""
     if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
         return op.name, str(op.results[0].type), places
     return tuple(goes[place] if place != _NOWHERE else place for place in places)
 
 
 def _destinations(op: IrOp) -> dict[int, int] | None:
-    """Maps dimensions of the operand to dimensions of the result.
+    """Maps each dimension of the operand of an op that moves dimensions to a dimension of the result.
 
     Returns None for a reshape that does more than drop or add dimensions of size 1.
     """

@@ -30,9 +30,9 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The most arrays that a tree may read or write, on CPUs and elsewhere.
+"""The most arrays that a tree may read or write, on CPUs and on other devices.
 
-IREE may write each value of the tree that has several readers.
+A value of the tree counts as written if it has several readers, because IREE may write it to memory.
 """
 
 
@@ -83,7 +83,7 @@ class _Tree:
     "sum_of_many_arrays",
 )
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
+    """Inserts barriers into the large trees of a module, in place. Takes time linear in the number of ops."""
     trees: dict[IrValue, _Tree] = {}
     # Maps each value to a bit mask of the trees on which it depends through ops outside of these trees.
     behind: dict[IrValue, int] = {}

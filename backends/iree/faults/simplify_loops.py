@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 _LOOP = "stablehlo.while"
 
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
-"""The index of the operand that equals the result if the slice covers the whole array."""
+"""Maps each op to the index of the operand that equals the result if the slice covers the whole array."""
 
 
 @crash(

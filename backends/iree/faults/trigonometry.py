@@ -81,8 +81,8 @@ def _reduced(
 ) -> tuple[IrValue, IrValue, IrValue]:
     """Reduces x to g = x / pi + `more` - k, where k is the nearest integer. Returns three values:
 
-    - g without the product of x and the last part of 1 / pi
-    - this last part
+    - the leading part of g, which is g without x times the last part of 1 / pi
+    - the last part of 1 / pi
     - an integer whose sign bit is the parity of k, which is the sign of the result
     """
     whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
@@ -106,7 +106,7 @@ def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
 
 
 def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
-    """The parts of 1 / pi for each argument, without the bits that give whole turns."""
+    """The parts of 1 / pi for each element of x, without the bits of 1 / pi that give whole turns."""
     widths = (53,) if b.fused else (26, 27)
     parts = tuple(b.constant(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:

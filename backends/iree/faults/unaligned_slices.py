@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4
 _FEW = 16
-"""IREE reads arrays of fewer elements one element at a time."""
+"""IREE reads an array of fewer than 16 elements one element at a time."""
 
 
 @legalize("stablehlo.slice", "stablehlo.dynamic_slice", where=ON_SPIRV)
@@ -61,7 +61,10 @@ def _by_fours(y: IrValue) -> bool:
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """A divisor of the offset of any slice with the sizes `part`. None if such slices are not contiguous."""
+    """A divisor of the offsets of all slices of sizes `part`, whatever their starts. None if they are not contiguous.
+
+    `sizes` are the sizes of the sliced array.
+    """
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
         return None
@@ -80,7 +83,10 @@ def _piece(op: IrOp) -> int | None:
 
 
 def _offset(x: IrValue) -> int:
-    """The offset of x in the array that it is a slice of, through slices of slices. 0 if x is not a slice."""
+    """The offset, in elements, of x in the array in memory of which x is a slice, or a slice of a slice.
+
+    0 if x is not a slice.
+    """
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_dynamic(y.type):
@@ -99,7 +105,10 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts a barrier, in place, before each operand whose offset is not a multiple of four elements. Returns None."""
+    """Puts a barrier before each operand whose offset in the result is not a multiple of four, in place.
+
+    Returns None, because the op itself stays.
+    """
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_dynamic(y.type) or math.prod(shape(y)[:d]) != 1:

@@ -71,7 +71,7 @@ DONATED = "iree.abi.output"
     "update_of_a_result_of_two",
 )
 def updates_after_reads(module: ir.Module) -> None:
-    """Inserts the copies into a module, in place."""
+    """Inserts a copy before each update of a module that may overwrite an array too early, in place."""
     for function in functions_in(module):
         ops = outer_first(function)
         if not any(updated(op) for op in ops):
@@ -126,8 +126,8 @@ class _Arrays:
 class _Numbers:
     """Value numbering: the results of equal ops on equal operands share a number.
 
-    An array, its views and its real and imaginary parts share a number. The operand and the result
-    of a barrier share a number, unless the barrier hides a number.
+    An array, its views and its real and imaginary parts share a number. The operand and the result of a barrier share a
+    number, unless the barrier hides a constant from IREE (`HIDDEN`).
     """
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
 
 
 def _settings(op: IrOp) -> Hashable:
-    """The attributes of an op and of the ops in its regions. Ignores the operands of ops in regions."""
+    """A hashable key of the attributes of an op and of the ops in its regions. Operands of these ops do not count."""
     nested = [(inner.name, inner.attributes) for inner in (outer_first(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
@@ -209,9 +209,9 @@ def _is_returned_by_iterations(x: IrValue, block: ir.Block) -> bool:
 
 
 def _stays(y: IrValue, block: ir.Block) -> bool:
-    """Whether an array may still be used outside this run of a block.
+    """Whether an array may be read after a run of the block, or outside of the block.
 
-    The users can be a caller, the code around the block, or the next iteration of a loop. `y` comes from
+    The readers can be a caller, the ops around the block, or the next iteration of a loop. `y` is one of the results of
     `alternatives`.
     """
     parent = block.owner.operation

@@ -43,7 +43,7 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
     "IREE adds the elements of windows of f16 and bf16 in their own type; tiduc adds in f32.", "half_window"
 )
 def widen_sums(module: ir.Module | IrOp) -> None:
-    """Rewrites a module's sums and products of f16 and bf16, in place."""
+    """Makes a module's sums and products of f16 and bf16 accumulate in f32, in place."""
     rewrite(module, dict.fromkeys((*_CONTRACTIONS, *_REDUCTIONS), _wide))
 
 

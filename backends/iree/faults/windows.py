@@ -142,7 +142,7 @@ def drop_excess(b: Emitter, op: IrOp) -> None:
     "reverse_unsigned",
 )
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Reverses unsigned integers as signed ones."""
+    """Reverses an array of unsigned integers as signed integers. Returns None for other element types."""
     return _as_signed(b, op)
 
 

@@ -33,7 +33,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts the barriers into a module's functions, in place."""
+    """Inserts a barrier before the return of each function that would write a result too early, in place."""
     for function in functions_in(module):
         if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
@@ -49,7 +49,7 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # Behind the barrier, a value that may be a donated argument would share the argument's memory.
+        # A barrier copies nothing: its result would share memory with an operand that may be a donated argument.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
@@ -60,7 +60,7 @@ def _order(function: IrOp, cpu: bool) -> None:
 
 
 _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
-"""Ops that may fold to an operand of equal size, whatever the other operands are."""
+"""Ops that may fold to an operand of equal size, even if several operands are not constant."""
 
 
 def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:

@@ -44,7 +44,7 @@ routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), 
 
 @routine("getrf")
 def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """The LU factors; the pivots, counted from one; and `info`, the number of the first pivot that is zero, or 0."""
+    """The LU factors; the pivots, counted from one; and `info`: the number, from one, of the first zero pivot, or 0."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
 
@@ -58,7 +58,7 @@ def lu_decomposition(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 @routine("pivots_to_permutation", empty=in_order(-1, 0))
 def pivots_to_permutation(b: Emitter, op: IrOp, pivots: IrValue) -> Sequence[IrValue]:
-    """The permutation of rows that the exchanges described by the pivots produce, applied in order."""
+    """The permutation of rows that results from the row exchanges that the pivots describe."""
     return [exchanged(b, pivots, shape(op.results[0])[-1])]
 
 
@@ -85,7 +85,7 @@ def triangular_solve(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize_call(*targets("trsm"))
 def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """Computes the call like a `stablehlo.triangular_solve`."""
+    """Replaces the call by a `stablehlo.triangular_solve`."""
     attributes = solve_attributes(settings(op))
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
@@ -183,7 +183,7 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 
 def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """Zeros as the results for an empty matrix. Refuses a request for vectors that have elements."""
+    """The results for an empty matrix: zeros. Raises `Unsupported` if a result for vectors has elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
         raise refused(op, "the matrix is empty, but a result for vectors is not")

@@ -59,7 +59,7 @@ def _number_without_root(u: Matrix) -> Int:
 
 
 def _write_triangles(a: Matrix, u: Matrix, lower: bool, keep: bool) -> None:
-    """Replaces u by its adjoint if `lower`. Fills the other triangle from a if `keep`, else with zeros."""
+    """Replaces u by its adjoint if `lower`. Copies the other triangle from a if `keep`, else fills it with zeros."""
     p, n = u.p, u.rows
     width = STRIP if lower else n
     with p.each(0, n, width) as first:

@@ -61,7 +61,7 @@ def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
 
 
 def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
-    """Reduces h to a Hessenberg matrix, with one reflection for each column."""
+    """Reduces h to a Hessenberg matrix, in place, with one reflection for each column, and sets `zh` to z^H."""
     p, n = h.p, h.rows
     zh.set_identity()
     with p.each(0, max(n - 2, 0)) as j:

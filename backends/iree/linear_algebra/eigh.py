@@ -92,7 +92,7 @@ def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
 
 
 def _sweep(diagonals: shifts.Diagonals, rotations: shifts.Rotations, low: Int, high: Int, _: Int) -> None:
-    """One sweep of rotations over the block from row `low` to row `high`, with Wilkinson's shift."""
+    """Applies one sweep of rotations, with Wilkinson's shift, to the block from row `low` to row `high`."""
     d, e = diagonals.d, diagonals.e
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:

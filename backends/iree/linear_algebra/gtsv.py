@@ -58,7 +58,7 @@ def _eliminate(given: Sequence[Matrix], of_u: Sequence[Matrix], z: Matrix) -> No
 
 
 def _perturb(of_u: Sequence[Matrix]) -> None:
-    """Moves small pivots of U away from zero."""
+    """Moves pivots of U below epsilon times the largest entry away from zero by this product."""
     main, p = of_u[0], of_u[0].p
     parts = (p.largest(0, x.columns, x.__getitem__) for x in of_u)
     least = p.epsilon * functools.reduce(Number.max, parts)

@@ -90,7 +90,10 @@ _RESULTS = {
     "svd_full": "T[m m] R[k] T[n n] i32[]",
     "svdvals": "R[k] i32[]",
 }
-"""The results of the host's functions for an m by n matrix, where k = min(m, n). See dialect/facts/signatures.py."""
+"""The element types and sizes of the host functions' results for an m by n matrix, where k = min(m, n).
+
+dialect/facts/signatures.py describes the notation.
+"""
 
 
 def _types(name: str, x: IrValue) -> list[ir.RankedTensorType]:

@@ -29,6 +29,6 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
 
 
 def compute(b: Emitter, name: str, *batches: IrValue, **options: int) -> Sequence[IrValue]:
-    """The results of the factorization `name`, by the implementation that the emitter's settings select."""
+    """Computes the factorization or solve `name` by the implementation that the emitter's settings select."""
     as_program, on_host = IMPLEMENTATIONS[name]
     return (on_host if b.lapack and on_host else as_program)(b, *batches, **options)

@@ -270,7 +270,7 @@ class Variable:
         self.set(self.p.select(condition, x, self.value))
 
     def add(self, term: Number) -> None:
-        """Adds a term. The compiler may reorder such additions."""
+        """Adds a term of a sum. The compiler may reorder these additions."""
         self.set(self.value.plus_term(term))
 
 

@@ -149,7 +149,7 @@ def rotate(
 
 @dataclass(frozen=True)
 class Rotations:
-    """The rotations of a sweep, and the matrices to rotate. Rotation i acts on rows i and i + 1."""
+    """The rotations of a sweep, and the matrices that they rotate. Rotation i acts on rows i and i + 1."""
 
     cosines: Matrix
     sines: Matrix

@@ -99,7 +99,7 @@ def _make_positive(d: Matrix, of_p: Sequence[Matrix]) -> None:
 def _sweep(
     diagonals: shifts.Diagonals, of_p: shifts.Rotations, of_q: shifts.Rotations, low: Int, high: Int, _: Int
 ) -> None:
-    """One sweep of rotations over the block from row `low` to row `high`."""
+    """Applies one sweep of rotations to the block from row `low` to row `high`."""
     d = diagonals.d
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:

@@ -50,7 +50,7 @@ def _by_rows(a: Matrix, x: Matrix, unit: bool) -> None:
 
 
 def _by_right_hand_sides(a: Matrix, x: Matrix, unit: bool) -> None:
-    """Solves for one right-hand side after the other."""
+    """Solves for one right-hand side after the other, by subtracting multiples of columns of a."""
     p = x.p
     with p.each(0, x.columns) as c, p.each(0, a.rows) as j:
         if not unit:

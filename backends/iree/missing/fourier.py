@@ -76,7 +76,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
 
 
 def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
-    """The transform along one dimension. Moves this dimension to the end and merges the others."""
+    """The transform along the dimension `axis` of z. Dimension 0 of z has the real and imaginary parts."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
     rows = b.reshape(turned, [math.prod(shape(turned)[:-2]), 2, n])
@@ -110,7 +110,10 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """z times complex constants that vary along `dimensions`. The parts of z are along its last dimension but one."""
+    """z times complex constants that vary along `dimensions`.
+
+    The last dimension but one of z has the real and imaginary parts.
+    """
     parts = len(shape(z)) - 2
 
     def table(values: NDArray[Any]) -> IrValue:

@@ -36,7 +36,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The leading zeros of the upper half. If that half is 0, 32 plus the leading zeros of the lower half."""
+    """Counts the leading zeros of the upper half or, if that half is 0, returns 32 plus those of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
         return None

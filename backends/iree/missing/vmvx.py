@@ -60,7 +60,7 @@ def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return b.emit("stablehlo.shift_right_logical", (v, count), v.type)
 
     def repeated(part: int, size: int) -> int:
-        """The integer of `width` bits that repeats a part with `size` bits."""
+        """The integer of `width` bits that repeats the bits of `part` every `size` bits."""
         return sum(part << i for i in range(0, width, size))
 
     v = b.subtract(v, b.and_(shifted(v, 1), repeated(0b01, 2)))

@@ -1,1 +1,1 @@
-"""Edits of IREE's own IR between the runs of its compiler."""
+"""Edits of IREE's own IR between the phases of IREE's compiler."""

@@ -115,10 +115,10 @@ class _Region(NamedTuple):
     "suite.py: convnet",
 )
 def host_arrays(module: ir.Operation) -> bool:
-    """Places arrays in the memory of results, in a module whose packs are not laid out yet.
+    """Places arrays of execution regions in the memory of results, in a module that still has ops `pack`.
 
-    Returns False if no region gains enough. The time grows with the square of the number of a region's arrays and
-    results.
+    Returns False if no region saves enough memory. The time grows with the square of the number of a region's arrays
+    and results.
     """
     check_alignment(module)
     hosted = [
@@ -130,7 +130,7 @@ def host_arrays(module: ir.Operation) -> bool:
 
 
 def _in_function(block: ir.Block) -> bool:
-    """Hosts arrays of a function's execution regions. Returns False if no region gains enough."""
+    """Hosts arrays of a function's execution regions. Returns False if no region saves enough memory."""
     ops = operations(block)
     packs = {op.results[0]: op for op in ops if op.name == PACK}
     results = _results(ops, packs)
@@ -221,7 +221,7 @@ def _region(
 
 
 def _is_used_before(value: IrValue, execute: ir.Operation) -> bool:
-    """Whether an op before an execution uses a value."""
+    """Whether an op before the op `execute`, or outside of its block, uses a value."""
     users = [ancestor(use.owner.operation, execute.block) for use in value.uses]
     return any(op is None or (op != execute and op.is_before_in_block(execute)) for op in users)
 

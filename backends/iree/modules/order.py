@@ -36,7 +36,7 @@ class LiveArray(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """An occupied range of memory, from `start` to before `end`, with the first and last step of its use."""
+    """An occupied range of memory, from `start` to below `end`, and the first and last step of its use."""
 
     start: int
     end: int

@@ -81,7 +81,7 @@ def place_arrays(module: ir.Operation) -> bool:
 
 
 def slices(pack: ir.Operation) -> list[Slice]:
-    """The arrays of a pack, in order."""
+    """The arrays of an op `stream.resource.pack`, in order."""
     offset, sizes = segments(pack)
     steps = [int(ir.IntegerAttr(step).value) for step in ir.ArrayAttr(pack.attributes["lifetime_intervals"])]
     is_whole = not offset and len(steps) == 2 * len(sizes) and len(pack.results) == 1 + len(sizes)
@@ -93,7 +93,7 @@ def slices(pack: ir.Operation) -> list[Slice]:
 
 
 def sized(arrays: list[Slice]) -> list[LiveArray] | None:
-    """The arrays of a pack, or None if a size is unknown."""
+    """The arrays of a pack as `LiveArray`s. None if the size of an array is unknown."""
     known = [LiveArray(first, last, size) for first, last, size in arrays if size is not None]
     return known if len(known) == len(arrays) else None
 

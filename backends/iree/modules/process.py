@@ -30,7 +30,7 @@ _INVOCATION = {
     "SetVerifyIR": ctypes.c_bool,
     "SetDumpCompilationPhasesTo": ctypes.c_char_p,
 }
-"""Functions of IREE's library that its Python package does not declare, with the types of their second arguments."""
+"""Functions of IREE's C library that its Python package does not declare, by the type of their second argument."""
 
 
 def main() -> None:

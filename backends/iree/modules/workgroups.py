@@ -37,7 +37,7 @@ def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bo
 
 
 def _functions(module: ir.Operation) -> list[ir.Operation]:
-    """The functions in the executables of a module."""
+    """The functions and declarations in the executables of a module."""
     return [
         function
         for executable in operations(module.regions[0].blocks[0])

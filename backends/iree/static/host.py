@@ -126,7 +126,7 @@ class CFunction:
         return inf if len(self._labels) > 1 else sum(size + _OVERHEAD for size in sizes)
 
     def code(self) -> list[str]:
-        """The declarations and statements, without variables that are never read."""
+        """The C declarations and statements, without variables that are never read."""
         lines, unread = self.lines, {""}
         while unread:
             read = Counter(_VARIABLE.findall("\n".join(lines)))
@@ -139,7 +139,7 @@ class CFunction:
     # ---- statements ------------------------------------------------------------------------------------------
 
     def body(self, region: ir.Region) -> None:
-        """Translates the blocks of a function."""
+        """Translates the blocks of a function's region to statements."""
         blocks = reachable(list(region.blocks))
         self._labels = {block: f"b{i}" for i, block in enumerate(blocks)}
         self._live = live_at_entry(blocks)

@@ -11,12 +11,12 @@ FREE = "stream.resource.dealloca"
 
 
 def is_time(type_: ir.Type) -> bool:
-    """Whether a type is a timepoint, which host code awaits."""
+    """Whether a type is IREE's type of timepoints, for which host code waits."""
     return str(type_) == "!stream.timepoint"
 
 
 def is_buffer(type_: ir.Type) -> bool:
-    """Whether a type is memory that host code allocates or reads."""
+    """Whether a type is one of IREE's types of buffers in memory."""
     return str(type_).startswith(_BUFFERS)
 
 
@@ -76,7 +76,7 @@ def live_after(
 
 
 def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
-    """For each block, the buffers from other blocks that are live at the block's beginning."""
+    """Maps each block to the buffers from other blocks that are live at the block's beginning."""
     entries: dict[ir.Block, set[IrValue]] = {block: set() for block in blocks}
     lists = {block: [o.operation for o in block.operations] for block in blocks}
     changed = True

@@ -43,7 +43,7 @@ def functions(module: ir.Operation) -> list[ir.Operation]:
 
 
 def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
-    """The calls of an imported function. Raises `Broken` if a call has another number of operands."""
+    """The calls of an imported function. Raises `Broken` unless each call has `operands` operands."""
     found = [
         op
         for each in functions(module)

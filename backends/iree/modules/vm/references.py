@@ -51,7 +51,7 @@ class _Uses:
     live: dict[IrValue, set[ir.Block]] = field(default_factory=dict)
 
     def outlives(self, x: IrValue, block: ir.Block) -> bool:
-        """Whether a value is live in a block: used there, or later before the value is defined again."""
+        """Whether a value is live at the start of a block: it is used there, or later before it is defined again."""
         if x not in self.live:
             op = definition(x)
             defined_in = x.owner if op is None else op.block

@@ -25,7 +25,7 @@ from tiduc.dialect.ops.traits import ASSOCIATIVE, ELEMENTWISE
 from tiduc.dialect.ops.verify import SEED
 
 _MOST_WORK = 2**20
-"""The most elements and products of all ops together, which take about a second."""
+"""The most elements and products that all ops together may compute. The evaluation of so many takes about a second."""
 
 _DEEPEST = 50
 
