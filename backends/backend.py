@@ -40,13 +40,13 @@ class Lowered:
     others: Mapping[str, Signature] = field(default_factory=dict)
 
     def as_text(self) -> str:
-        """The StableHLO text."""
+        """Returns the module as text."""
         return str(self.module)
 
 
 LOOPS, CALLBACK = "loops", "callback"
 LAPACK = (LOOPS, CALLBACK)
-"""The ways to factorize matrices: by loops of StableHLO, or by calls of LAPACK on the host."""
+"""The values of `Options.lapack`: matrices are factorized by StableHLO loops, or by calls of LAPACK on the host."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Options:
 
 
 class CompileOptions(TypedDict, total=False):
-    """The options beside the target, as keyword arguments of `Program.compile`."""
+    """The keyword arguments of `Program.compile` that set the fields of `Options`. `target` is not among them."""
 
     lapack: str
     limits: Limits | None
@@ -84,7 +84,7 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """An engine. `description` is a phrase for help texts; `compile` compiles a program.
+    """An engine: its name, a phrase that describes it in help texts, and the function that compiles a program.
 
     `compile` raises `CompileError` if the engine refuses the program, and `RequestError` if the engine lacks the
     target.

@@ -1,6 +1,6 @@
 """legalize_for_iree: rewrites a StableHLO module into one that IREE compiles and runs as the specification says.
 
-    %0 = stablehlo.power %x, %y    ->    the power of |x|, its sign, and the values for x = 0 or y = 0
+    %0 = stablehlo.power %x, %y    ->    ops that compute |x|^y, then set its sign and the results for x = 0 or y = 0
 
 `@legalize(name)` registers a function `(b, op) -> values`, a pattern, for the ops called `name`. A pattern emits ops
 before `op` and returns the new results of `op`. It returns None if IREE handles `op` correctly. If an op has no rewrite
@@ -13,9 +13,10 @@ that each pattern or pass works around. The folders:
     linear_algebra/   factorizations and solves; IREE has none
     fast/             IREE is correct but slow
     modules/          edits of IREE's own IR, between the runs of its compiler
-    static/           static libraries, which need no runtime of IREE's
+    static/           compiles programs to static libraries, which run without IREE's runtime
 
-`pipeline.py` has all passes in order. `emit/marks.py` has the copies that IREE never merges with other values.
+`pipeline.py` lists all passes in the order in which they run. `emit/marks.py` copies values so that IREE never merges
+the copy with another value.
 """
 
 from importlib import import_module
@@ -24,7 +25,7 @@ __all__ = ["legalize_for_iree"]
 
 
 def __getattr__(name: str) -> object:
-    # The process in `modules/process.py` does not need the pipeline, which is slow to import.
+    # Imported on first use: the pipeline is slow to import, and the process in `modules/process.py` does not need it.
     if name == "legalize_for_iree":
         return import_module("tiduc.backends.iree.pipeline").legalize_for_iree
     raise AttributeError(f"module 'tiduc.backends.iree' has no attribute {name!r}")

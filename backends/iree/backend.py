@@ -6,7 +6,7 @@ from tiduc.runtime.run import Executable
 
 
 def compile_for_iree(program: Lowered, options: Options) -> Executable:
-    """The program compiled by IREE; the executable's `vmfb` holds the bytes of a `.vmfb` file."""
+    """Compiles a program with IREE. The `vmfb` of the returned executable holds the bytes of a `.vmfb` file."""
     return Executable(build(program, options), options.target, program.name)
 
 

@@ -44,9 +44,9 @@ def build(
 
     - `flags`: further flags of IREE's compiler.
     - `parameters`: the names of the inputs that the module reads from an archive.
-    - `is_plain`: IREE places the arrays, and loops copy their carries. `memory_check.py` compares this module with the
-      module that users run.
-    - `poisons`: memory holds NaN before and after its use.
+    - `is_plain`: IREE instead of tiduc decides where arrays are in memory, and loops copy their loop-carried values.
+      `memory_check.py` compares the results of this module with those of the module that users run.
+    - `poisons`: memory that holds no array is filled with NaN, so that a read of such memory shows in the results.
     - `inlines`: IREE inlines the functions of equal layers before it forms dispatches (`dispatches.py`).
     - `folder`: receives IREE's input and flags, its phases and its object files.
     - `tell`: called with lines that say which attempt succeeded, and why earlier attempts failed.
@@ -89,8 +89,9 @@ def build_objects(
     folder: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[Objects, bytes]:
-    """The object file of a program, for a static library, and its module if `file` asks for one, else no bytes.
+    """Compiles a program to an object file for a static library.
 
+    Returns the object file, and the bytes of a `.vmfb` file if `file` requests one (`beside_module`), else empty bytes.
     The other arguments are those of `build`. Raises the errors of `build`, and those of `file.check`.
     """
     module = _first(Prepared(program, options, flags), options, folder, tell, file)
@@ -103,8 +104,9 @@ def build_kernel(
 ) -> bytes:
     """Compiles a kernel in LLVM's dialect; returns an object file for a static library.
 
-    `written` gives the kernel's module. Its argument is the text of an empty module in which IREE's compiler describes
-    the device (`hal.device.target`). Raises `CompileError` if IREE's compiler refuses the kernel.
+    `written` is a function that returns the text of the kernel's module. Its argument is the text of an empty module to
+    which IREE's compiler has added the description of the device (`hal.device.target`). Raises `CompileError` if IREE's
+    compiler refuses the kernel.
     """
     return compile_kernel(
         Source("module {}", options.target, f"@{name}", tuple(flags)), written, options.limits
@@ -134,7 +136,7 @@ def _first(
     file: ObjectFile | None = None,
     poisons: bool = False,
 ) -> bytes:
-    """The module of the first attempt that IREE compiles; the other arguments are those of `build`."""
+    """Returns the module of the first attempt that IREE's compiler accepts. The options are those of `build`."""
     tried: list[tuple[Attempt, bool]] = []
     log: list[str] = []
 
@@ -173,7 +175,10 @@ def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
 def _tell(
     tell: Callable[[str], None], tried: Sequence[tuple[Attempt, bool]], log: Sequence[str], count: int
 ) -> None:
-    """Reports how each attempt ended. `log` has a phrase for each attempt that applied, in order."""
+    """Calls `tell` with a line for each attempt, which says how the attempt ended.
+
+    `tried` has the attempts, each with whether it applies to the program. `log` has a phrase for each that applies.
+    """
     ends = iter(log)
     for number, (attempt, applies) in enumerate(tried, 1):
         if not applies:

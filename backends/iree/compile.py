@@ -1,7 +1,7 @@
 """compile: compiles StableHLO with IREE's compiler, in a separate process.
 
-A crash of the compiler then does not end the caller, and a separate process takes no longer than a call in this
-process. Programs that were compiled before come from the cache.
+If the compiler crashes, only its own process ends. A separate process takes no longer than a call of the compiler in
+the caller's process. If a program was compiled before, its module is read from the cache.
 """
 
 import os
@@ -66,12 +66,12 @@ def compile_module(
 
 
 def compile_source(source: Source, limits: Limits | None = None, cached: bool = True) -> bytes:
-    """The compiled module of a program. Raises the errors of `compile_module`."""
+    """Compiles a program; returns the bytes of a `.vmfb` file. Raises the errors of `compile_module`."""
     return compile_first([source], limits, cached)
 
 
 def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
-    """The text of a program after a phase in `PHASES`. Raises the errors of `compile_module`."""
+    """Compiles a program up to a phase in `PHASES`; returns its text. Raises the errors of `compile_module`."""
     target, limits = find_target(source.target), limits or Limits()
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:
@@ -80,9 +80,11 @@ def compile_until(source: Source, phase: str, limits: Limits | None = None) -> b
 
 
 def compile_kernel(empty: Source, written: Callable[[str], str], limits: Limits | None = None) -> bytes:
-    """The object file of a kernel. `written` gives the kernel's module for the text of `empty` with a device.
+    """Compiles a kernel; returns the bytes of its object file.
 
-    `empty` is an empty module, with the target and the flags of the kernel. Raises the errors of `compile_module`.
+    `empty` is an empty module, with the target and the flags of the kernel. IREE's compiler adds the description of the
+    device to this module. `written` maps the text of the module with the device to the text of the kernel's module.
+    Raises the errors of `compile_module`.
     """
     target, limits = find_target(empty.target), limits or Limits()
     text = written(compile_until(empty, "preprocessing", limits).decode())
@@ -157,10 +159,10 @@ def compile_first(
 ) -> bytes:
     """Compiles the sources in order, until IREE accepts one. Returns its module.
 
-    A source is requested only after the source before it has failed. The cache stores the module under the first
-    source. `log` receives a phrase for each source, which says how its compilation ended. `file` requests an object
-    file of the source, beside the module or instead of it; the cache is not used then. If IREE accepts no source, the
-    error for the last source is raised, as in `compile_module`.
+    A source is requested only after the source before it has failed. The key of the module in the cache depends only on
+    the first source, even if a later source was compiled. For each source, a phrase that says how its compilation ended
+    is appended to `log`. `file` requests an object file, in addition to the module or instead of it; the cache is not
+    used then. If IREE accepts no source, the error for the last source is raised, as in `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)
@@ -183,7 +185,9 @@ def compile_first(
         is_last = False
         try:
             ended = _ended(source, target, compiler, limits, stop, reruns, file)
-        except CompileError as refused:  # an edit that corrects the program, or the code of the host
+        except (
+            CompileError
+        ) as refused:  # raised by an edit without which results are wrong, or by `file.check`
             error = refused
         else:
             if ended.code == 0 and (ended.output or (file is not None and file.is_made)):
@@ -207,9 +211,10 @@ def _ended(
     reruns: list[str],
     file: ObjectFile | None = None,
 ) -> Ended:
-    """Runs the compiler on a program and returns how the run ended. `reruns` receives a phrase for each `Rerun`.
+    """Runs the compiler on a program and returns how the run ended.
 
-    If `stop` is None, no other compiler runs, and the compiler's progress is reported.
+    For each `Rerun`, a phrase is appended to `reruns`. `stop` is None if no other compiler runs at the same time; only
+    then is the compiler's progress reported.
     """
 
     def note(rerun: Rerun, steps: str) -> None:
@@ -225,7 +230,7 @@ def _ended(
             def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
                 if step.begin == VM:
                     ended = run_within([*command, *recorded], program, limits, environment, stop)
-                    # Diagnostics of this run give line numbers of VM code, not of the program.
+                    # The line numbers in this run's diagnostics are lines of VM code, not of the user's program.
                     return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
                 flags = (*recorded, *seen.flags)
                 ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
@@ -243,10 +248,10 @@ def _ended(
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:
-    """The environment variables for a run of IREE's compiler. `folder` takes its temporary files.
+    """Returns the environment variables for a run of IREE's compiler, which writes temporary files to `folder`.
 
-    After a crash, LLVM would look up function names for a stack trace. The environment disables this look-up, which
-    takes seconds: tiduc's diagnostics show no stack trace.
+    After a crash, LLVM would look up function names for a stack trace, which takes seconds. The environment disables
+    this look-up, because tiduc's diagnostics show no stack trace.
     """
     return {**os.environ, "TMPDIR": folder, "LLVM_DISABLE_SYMBOLIZATION": "1"}
 
@@ -275,7 +280,7 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
     # A crash can follow a diagnostic, and the user needs the diagnostic.
     diagnostic = _DIAGNOSTIC.search(ended.errors)
     if diagnostic:
-        # The op's name comes before this phrase; the op's text after it would fill a screen.
+        # The text before this phrase names the op. The text after it is the whole op, which can fill a screen.
         message = diagnostic["message"].partition(" that was explicitly marked illegal")[0]
         return CompileError(f"{about} {message}", located(diagnostic["location"] or "", name))
     if ended.code and out_of_memory(ended.errors.encode()):
@@ -307,7 +312,10 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
 
 
 def located(location: str, name: str) -> str:
-    """The `file:line:col` of a diagnostic in the user's file; only `name` if the diagnostic has no line."""
+    """Returns the `file:line:col` of a diagnostic's location, or `name` if the location has no line.
+
+    `name` is the name of the user's file. It replaces `<stdin>` in the location.
+    """
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
         location = ":".join(place.groups())

@@ -23,10 +23,10 @@ _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-hal-translate-all-executables",
     "iree-llvmcpu-lower-executable-target",
 )
-"""Passes that mark progress. The first runs on all executables before the second begins; the second runs the third on
-functions.
+"""The passes whose starts are observed.
 
-IREE may add executables between the first and the second pass.
+The first pass has run on all executables before the second pass begins. The second pass runs the third pass on each
+function. IREE may add executables between the first and the second pass.
 """
 
 _DONE = re.compile(r"stack bytes in function '([^']*)'")
@@ -42,9 +42,9 @@ _FUNCTION = "func_func_"
 
 @dataclass(frozen=True)
 class Reported:
-    """Flags for progress reports, the file for the compiler's standard error, and the folder for its IR.
+    """Flags that make the compiler show its progress, the file for its standard error, and the folder for its IR.
 
-    All three are empty if no listener asks for progress.
+    If the progress is not reported, there are no flags, and both paths are None.
     """
 
     flags: tuple[str, ...] = ()
@@ -54,9 +54,10 @@ class Reported:
 
 @contextmanager
 def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
-    """A context in which the progress of a compiler with these flags is reported. `folder` takes the compiler's files.
+    """Context manager: while its body runs a compiler, a thread reports the compiler's progress to the listeners.
 
-    Reports nothing if the flags already make the compiler print IR or remarks.
+    `flags` are the flags that the compiler has already. If one of them makes the compiler print IR or remarks, nothing
+    is reported. The caller must add the flags of the yielded record. The compiler's files are written below `folder`.
     """
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()
@@ -81,12 +82,12 @@ def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
 
 
 def without_remarks(errors: str) -> str:
-    """A compiler's standard error without LLVM's remarks."""
+    """Returns a compiler's standard error with LLVM's remarks removed."""
     return _REMARK.sub("", errors)
 
 
 def phase(tree: str, errors: str) -> str:
-    """Reads the compiler's current phase, and the share of the phase that is done, from its files."""
+    """Returns a phrase such as "IREE lowers executable 2 of 5", from the files that the compiler has written so far."""
     places: dict[str, set[str]] = {name: set() for name in _PASSES}
     for place, _, files in os.walk(tree):
         for name in _PASSES:

@@ -3,9 +3,10 @@
     %1 = dot_general ...  loc("tiduc-op":1)        dispatch @main$dispatch_0  ro %a, ro %b, wo %c  loc("tiduc-op":1)
     %2 = exponential %1   loc("tiduc-op":2)   ->   {dot_general, exponential}    1, 2
 
-The location of each op is set to the op's number, because IREE keeps locations. Two texts are read. The text of the
-phase that forms dispatches has all ops of a dispatch. The text of a later phase has the kernels and the schedule, but
-only one location for each dispatch. A scheduled dispatch gets the ops of the formed dispatch with an equal location.
+The ops are numbered, and the location of each op is set to its number, because IREE keeps locations. IREE's text after
+two phases is read. After the phase that forms dispatches, the text has all ops of each dispatch. After a later phase,
+the text has the kernels and the schedule, but only one location for each dispatch. A scheduled dispatch gets the ops of
+the formed dispatch with an equal location.
 """
 
 import math
@@ -64,13 +65,13 @@ def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
 
 
 def number_in(place: str) -> int | None:
-    """Reads an op's number from a location `file:line:col` of a numbered program. None for another location."""
+    """Reads an op's number from a location `file:line:col`. Returns None if `numbered` did not set the location."""
     file, _, rest = place.partition(":")
     return int(rest.partition(":")[0]) if file == _FILE else None
 
 
 def with_dispatches(program: Lowered, options: Options, folder: str) -> tuple[bytes, list[Dispatch]]:
-    """Compiles a numbered program; returns the module and its dispatches, in the order of the code.
+    """Compiles a program from `numbered`; returns the module, and its dispatches in the order of the scheduled code.
 
     `folder` receives the intermediate files. Raises the errors of `build`.
     """
@@ -87,7 +88,7 @@ def _text_of(folder: str, phase: str) -> str:
 
 
 def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
-    """Reads the dispatches of a program from two texts: `formed` has their ops, `scheduled` their order and kernels."""
+    """Reads a program's dispatches from two texts: `formed` has their ops, `scheduled` has their order and kernels."""
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
@@ -101,7 +102,10 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
 
 
 def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> Dispatch:
-    """Matches a scheduled dispatch with a formed dispatch. Dispatches with equal locations are matched in order."""
+    """Describes a scheduled dispatch, with the ops and bytes of the formed dispatch that has an equal location.
+
+    Dispatches with equal locations are matched in order: each match is removed from `formed_at`, except the last.
+    """
     location = str(site.location)
     known = formed_at.get(location)
     if not known:
@@ -126,7 +130,7 @@ def _kernel(site: iree_ir.Operation) -> str:
 
 
 def _bytes(op: iree_ir.Operation) -> int | None:
-    """The total number of bytes in the arrays that a dispatch reads or writes; None if a shape is dynamic."""
+    """Adds up the bytes of the arrays that a dispatch reads or writes. Returns None if a shape is dynamic."""
     total = 0
     for value in (*op.operands, *op.results):
         if isinstance(type_ := value.type, iree_ir.RankedTensorType):
@@ -137,6 +141,6 @@ def _bytes(op: iree_ir.Operation) -> int | None:
 
 
 def _width(element: str) -> int:
-    """The bytes of an element of a type such as f32, i1 or complex<f64>."""
+    """Returns the bytes of an element, given the text of its type, such as "f32", "i1" or "complex<f64>"."""
     bits = _BITS.search(element)
     return 0 if bits is None else -(-int(bits[0]) // 8) * (2 if element.startswith("complex") else 1)

@@ -1,4 +1,4 @@
-"""Reads the sections and functions of an ELF file: the kernels in a module or in a static library."""
+"""Reads the sizes of sections and functions from an ELF file, the format of kernels in modules and static libraries."""
 
 import struct
 from collections.abc import Iterator
@@ -14,7 +14,11 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """Facts about an ELF file: the machine, such as `arm`; the word size in bits; the sizes of its parts in bytes."""
+    """Facts about an ELF file: the machine, such as `arm`, the word size in bits, and sizes in bytes.
+
+    `code`, `constants` and `variables` are the total sizes of the sections of each kind. `functions` maps the name of
+    each function to its size.
+    """
 
     machine: str
     bits: int
@@ -55,7 +59,7 @@ def read_elf(data: bytes) -> Elf:
 def _functions(
     data: bytes, order: str, wide: bool, sections: list[tuple[int, ...]]
 ) -> Iterator[tuple[str, int]]:
-    """The functions in the symbol table, with their sizes in bytes."""
+    """Yields the name and the size in bytes of each function in the symbol table."""
     for section in sections:
         if section[1] != _SYMBOLS:
             continue

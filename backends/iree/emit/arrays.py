@@ -1,4 +1,4 @@
-"""Arrays of dynamic shape: their sizes, slices and reshapes, and arrays computed element by element.
+"""Emits sizes, slices, reshapes and elementwise computations of arrays of dynamic shape.
 
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
@@ -52,22 +52,22 @@ def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensor
 def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
     """Reads a scalar, or an entry of a vector, as a size.
 
-    A barrier makes IREE read the integer once. Otherwise IREE reads it inside dispatches, some of which then fail to
-    compile.
+    The integer is read through a barrier, so that IREE reads it once, outside of dispatches. Without the barrier, IREE
+    reads it inside dispatches, some of which then fail to compile.
     """
     value = _constant(x, *place)
     size = _shape(b, x, *place) if value is None else value
     if size is not None:
         return size
     k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
-    context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `util`
+    context().allow_unregistered_dialects = True  # the MLIR bindings do not define the dialect `util`
     return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
-    """Entry i of a vector as a size, if the ops that compute the entry use only sizes of arrays. Otherwise None.
+    """Returns entry i of a vector as a size if the entry is computed from sizes of arrays only, else None.
 
-    Handles the dialect `shape`, to which CHLO's ops on dynamic shapes expand, and JAX's concatenations of sizes.
+    Reads ops of the dialect `shape`, to which CHLO's ops on dynamic shapes expand, and JAX's concatenations of sizes.
     """
     if of := defined_by(x, "shape.shape_of"):
         return sizes_of(b, of.operands[0])[i]
@@ -97,7 +97,10 @@ _JOINS = "stablehlo.concatenate", "stablehlo.optimization_barrier"
 
 
 def _keeps_size(op: IrOp) -> bool:
-    """Whether an op converts a size without changing it. A size has at most 31 bits, so wide integers hold it."""
+    """Whether the result of an op is the same size as its operand: a reshape of one element, or an integer conversion.
+
+    A size has at most 31 bits, so conversions between signless integers of at least 32 bits do not change it.
+    """
     if op.name == "stablehlo.convert":
         kinds = element(op.operands[0]), element(op.results[0])
         return all(
@@ -107,7 +110,10 @@ def _keeps_size(op: IrOp) -> bool:
 
 
 def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
-    """The entries of a vector as sizes. None unless each entry is a constant or the size of an array."""
+    """Returns the entries of a vector as sizes.
+
+    Returns None unless each entry is a constant or the size of an array.
+    """
     found: list[SizeLike] = []
     for i in range(x.type.shape[0]):
         value = _constant(x, i)
@@ -119,16 +125,16 @@ def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
 
 
 def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
-    """Returns a vector equal to x, built from constants and array sizes. Returns x if that is impossible.
+    """Returns a vector equal to x, built from constants and array sizes. Returns x if its entries are not all known.
 
-    Otherwise IREE would read x inside dispatches, some of which then fail to compile.
+    IREE would read x itself inside dispatches, some of which then fail to compile.
     """
     sizes = None if is_dynamic(x.type) else known_sizes(b, x)
     return x if sizes is None or are_known(sizes) else _vector(b, sizes)
 
 
 def _constant(x: IrValue, i: int = 0) -> int | None:
-    """Entry i of a vector if the entry is constant, else None. Other entries of a concatenation may be unknown."""
+    """Returns entry i of a vector if that entry is constant, else None. The other entries need not be constant."""
     x, i = _source(x, i)
     constant = defined_by(x, "stablehlo.constant")
     if constant is None:
@@ -147,22 +153,25 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
 
 
 def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """x with its sizes stated for the compiler, because the compiler cannot infer sizes through a barrier."""
+    """Tells the compiler the dynamic sizes of x, which it cannot infer through a barrier.
+
+    Returns the new value of x.
+    """
     if not is_dynamic(x.type):
         return x
-    context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
+    context().allow_unregistered_dialects = True  # the MLIR bindings do not define the dialect `flow`
     operands = _numbers(b).dynamic(sizes)
     return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *operands), x.type))
 
 
 def behind_barrier(b: Emitter, *xs: IrValue) -> list[IrValue]:
-    """The values behind an optimization barrier, tied to their sizes."""
+    """Passes values through one optimization barrier. The compiler is told the sizes of the results."""
     sizes = [sizes_of(b, x) for x in xs]
     return [tied_to_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
 
 
 def not_fused(b: Emitter, x: IrValue) -> IrValue:
-    """x behind a barrier that only prevents fusion, tied to its sizes."""
+    """Passes x through a barrier that only prevents fusion. The compiler is told the sizes of the result."""
     return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
 
 
@@ -220,7 +229,7 @@ def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
 
 
 def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """x reshaped to `type_`. The vector `sizes` has the sizes."""
+    """x reshaped to `type_`. The vector `sizes` holds the sizes of the result at run time."""
 
     def reshaped(x: IrValue) -> IrValue:
         of = ir.RankedTensorType.get(type_.shape, element(x))
@@ -230,7 +239,7 @@ def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorTy
 
 
 def repeated(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """An array of these sizes with the scalar x in each place."""
+    """An array of these sizes, filled with the scalar x."""
     if are_known(sizes):
         return b.broadcast_in_dim(x, [], list(sizes))
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
@@ -245,8 +254,8 @@ def computed(
 ) -> IrValue:
     """Computes an array of these sizes, element by element, with `fill(kernel, places, *arrays)`.
 
-    `places` has one index, a size, for each dimension. `fill` may read only `arrays`. Unsigned integers arrive as
-    signless integers.
+    `fill` returns the element at the indices `places`, one for each dimension. It may read no arrays but `arrays`,
+    whose unsigned integers it receives as signless integers.
     """
     plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
@@ -260,7 +269,10 @@ def computed(
 
 
 def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> IrValue:
-    """Result i of a region on scalars, applied to the elements of arrays of equal shape."""
+    """Applies a region on scalars to the elements of arrays of equal shape.
+
+    Returns the array of the region's result i.
+    """
     body = b.region(
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
     )
@@ -270,7 +282,7 @@ def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> 
 
 
 def is_inside(k: Kernel, place: Sequence[SizeLike], sizes: Sequence[SizeLike]) -> IrValue:
-    """Whether a place is within an array of these sizes."""
+    """Emits the condition that the indices `place` are in range for an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
 
@@ -279,7 +291,7 @@ def _numbers(b: Emitter) -> Kernel:
 
 
 def _static(sizes: Sequence[SizeLike]) -> list[int]:
-    """The static sizes for an attribute; a marker stands for each size known only at run time."""
+    """The sizes as integers for an attribute, with `DYNAMIC` for each size that is known only at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
 
@@ -294,7 +306,7 @@ def as_signless(b: Emitter, x: IrValue) -> IrValue:
 
 
 def stored(b: Emitter, x: IrValue) -> IrValue:
-    """Converts an array to an element type for dispatches: unsigned integers become signless, i1 becomes bytes."""
+    """Converts an array to an element type that dispatches accept: unsigned integers become signless, i1 becomes i8."""
     return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
 
 

@@ -1,12 +1,13 @@
 """Computes convolutions with groups, or with a single window, as products of slices, on targets other than CPUs.
 
-The dimensions of x are (batch, places..., group, in), and those of the kernel w are (window..., in, group, out):
+The dimensions of x are (batch, places..., group, in), and those of the kernel w are (window..., in, group, out). The
+places are the spatial dimensions:
 
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
 For each element k of the window, a slice of x with strides s is multiplied by w[k]. If the result has fewer places than
 the window has elements, the loop runs over the places p instead: a slice of x with strides d, the window's dilation, is
-multiplied by w. The derivative by a depthwise kernel is such a case.
+multiplied by w. The derivative of a depthwise convolution with respect to its kernel is such a case.
 """
 
 import math
@@ -24,16 +25,19 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most products: the number of elements of the window, or the number of places of the result if that is smaller."""
+"""The most products that replace a convolution: min(elements of the window, spatial places of the result)."""
 
 
 def has_one_place(op: IrOp) -> bool:
-    """Whether a convolution has a single window."""
+    """Whether the result of a convolution has spatial size 1, so that the kernel is applied to a single window."""
     return all(shape(op.results[0])[d] == 1 for d in Layout.of(op).output[2:])
 
 
 def as_products(b: Emitter, op: IrOp) -> IrValue:
-    """The result of a convolution of static shapes, whose window is not reversed."""
+    """The result of a convolution as a sum or concatenation of products. Shapes are static; the window is not reversed.
+
+    Raises `Unsupported` if the convolution needs more than `_MOST` products.
+    """
     layout, w = Layout.of(op), window_of_convolution(op)
     x, kernel = _image(b, op, layout, w), _kernel(b, op, layout)
     places = [shape(op.results[0])[d] for d in layout.output[2:]]
@@ -50,7 +54,7 @@ def as_products(b: Emitter, op: IrOp) -> IrValue:
 
 
 def _image(b: Emitter, op: IrOp, layout: Layout, w: Window) -> IrValue:
-    """x as (batch, places..., group, in), with the padding and with zeros between its elements."""
+    """x as (batch, places..., group, in), padded, and with the zeros of the base dilation between its elements."""
     batch, features, *spatial = layout.input
     of_features, of_batches = group_counts(op)
     x = b.transpose(_converted(b, op, 0), [batch, *spatial, features])
@@ -72,7 +76,7 @@ def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
-    """An operand, converted to the result's element type before products are summed, for example from i8 to i32."""
+    """Operand `number`, converted to the result's element type, such as i32 for i8, because sums have this type."""
     return b.convert(op.operands[number], element(op.results[0]))
 
 
@@ -132,10 +136,7 @@ def _place_by_place(
 def _part(
     b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> IrValue:
-    """The slice of x that starts at `first` and has these sizes and strides.
-
-    All three are for the dimensions of places.
-    """
+    """The slice of x at `first` with these sizes and strides, which are given for the spatial dimensions only."""
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 

@@ -21,18 +21,21 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", ir.Operation], Sequence[IrValue] | None]
-"""A pattern returns new results for the op, or None to keep the op. It may change a kept op in place."""
+"""A function that returns new results for an op, or None to keep the op. It may change a kept op in place."""
 
 EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
 DYNAMIC = "dynamic shapes"
-"""Values of `where`: all targets, CPUs, other targets, SPIR-V, and ops with dynamic dimensions on any target."""
+"""The values of `where` in `legalize`, which say when a pattern applies.
+
+`ON_OTHERS` means targets other than CPUs. `DYNAMIC` means ops that have dynamic dimensions, on any target.
+"""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
-"""The attributes of three kinds of barriers:
+"""The attributes that distinguish three kinds of `optimization_barrier` ops:
 
-- `STORED`: the barrier only prevents fusion.
-- `HIDDEN`: the barrier hides one number from the compiler.
-- `NUMBERS`: the barrier hides several numbers. The pass `number_marks` merges `HIDDEN` barriers into it.
+- `STORED`: the barrier only prevents the fusion of ops.
+- `HIDDEN`: the barrier hides one constant from constant folding.
+- `NUMBERS`: the barrier hides several constants. The pass `number_marks` merges the `HIDDEN` barriers into it.
 """
 
 NEVER_INLINED = "no_inline"
@@ -46,7 +49,10 @@ DEFAULT = Settings()
 
 @dataclass(frozen=True)
 class Registered:
-    """A pattern and the condition under which it applies. A fast pattern only makes programs faster."""
+    """A pattern, and where it applies (see `legalize`).
+
+    `is_fast`: it only makes programs faster; --no-fast omits it.
+    """
 
     pattern: Pattern
     where: str
@@ -54,7 +60,7 @@ class Registered:
 
     @property
     def order(self) -> int:
-        """Patterns of lower order are tried first."""
+        """The sort key of the patterns for an op: patterns with a lower key are tried first."""
         return 0 if self.where == DYNAMIC else 1 if self.where == ON_SPIRV else 2 if self.is_fast else 3
 
 
@@ -65,7 +71,7 @@ PATTERNS: dict[str, list[Registered]] = {}
 def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
     """Registers a pattern for ops of these names.
 
-    Decorators below this one record the faults that the pattern fixes.
+    The decorators of `fault.py`, which record the faults that the pattern avoids, must be below this decorator.
     """
 
     def register(pattern: Pattern) -> Pattern:
@@ -95,7 +101,7 @@ def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
 
 
 class Emitter(IrEmitter):
-    """Emits ops at an insertion point. Records the emitted ops, because they may need patterns, too."""
+    """Emits ops at an insertion point, and lists them in `emitted`, because patterns may have to rewrite them, too."""
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location, settings: Settings = DEFAULT) -> None:
         super().__init__(ip, location)
@@ -139,9 +145,10 @@ class Emitter(IrEmitter):
         types: Sequence[ir.RankedTensorType] | None = None,
         given: Attributes | None = None,
     ) -> tuple[IrValue, ...]:
-        """Emits a copy of an op and its regions.
+        """Emits a copy of an op and its regions; returns its results.
 
-        `replaced` maps operand indices to new operands. `types` are new result types. `given` has new attributes.
+        `replaced` maps operand indices to new operands. `types` are the result types, if they change. `given` has
+        attributes to add or replace.
         """
         copy = op.clone(self._ip)
         for i, x in replaced.items():
@@ -164,9 +171,10 @@ class Emitter(IrEmitter):
         fill: Callable[..., Sequence[IrValue]],
         end: str = "stablehlo.return",
     ) -> Fill:
-        """A `Fill` that fills a region with `fill(emitter, *arguments)` and returns the results by an op named `end`.
+        """A `Fill` that emits a block with arguments of these types by `fill(emitter, *arguments)`.
 
-        The region may read values that are defined outside of it.
+        The block ends with an op named `end`, whose operands are the values that `fill` returns. The block may read
+        values that are defined outside of the region.
         """
         arguments = list(types)
 
@@ -178,7 +186,7 @@ class Emitter(IrEmitter):
         return run
 
     def copied_region(self, region: ir.Region) -> Fill:
-        """A `Fill` that copies a region. The region must not read values from outside."""
+        """A `Fill` that copies a region, which must not read values that are defined outside of it."""
         types = [x.type for x in region.blocks[0].arguments]
         return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
@@ -235,15 +243,15 @@ class Emitter(IrEmitter):
         return self.reshape(size, [1])
 
     def barrier(self, *xs: IrValue) -> tuple[IrValue, ...]:
-        """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
+        """Passes values through an `optimization_barrier`, across which the compiler does not fuse or fold ops."""
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
 
     def stored(self, x: IrValue) -> IrValue:
-        """x behind a barrier whose only purpose is to prevent fusion. The pass `stored_values` replaces the barrier."""
+        """Passes x through a barrier that only prevents fusion. The pass `stored_values` later replaces the barrier."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
     def hidden(self) -> IrValue:
-        """The number 0, hidden from IREE's folding. IREE never merges two such numbers (`marks.py`)."""
+        """The i32 scalar 0 behind a barrier, so that IREE does not know its value and never merges two of them."""
         value = self.table(0, signless(32))
         return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
@@ -278,7 +286,10 @@ def is_boolean(x: IrValue | ir.RankedTensorType) -> bool:
 
 @contextmanager
 def rewriting(op: IrOp, settings: Settings = DEFAULT) -> Iterator[Emitter]:
-    """An emitter that emits before an op. An error without a location gets the op's location."""
+    """Context manager: yields an emitter that emits before an op.
+
+    A `TiducError` that is raised in the body gets the op's location, if it has no location.
+    """
     try:
         yield Emitter(ir.InsertionPoint(op), op.location, settings)
     except TiducError as error:
@@ -291,10 +302,11 @@ def rewrite(
     settings: Settings = DEFAULT,
     follow: Literal["none", "others", "all"] = "none",
 ) -> int:
-    """Rewrites the ops inside `root`, in place, with the patterns for their names. Returns the number of replaced ops.
+    """Rewrites the ops inside `root`, in place. Returns the number of replaced ops.
 
-    Skips the code of dispatches in a module, because that code may be large. `follow` selects the emitted ops that are
-    rewritten, too: "none", "others" (ops with another name than the replaced op), or "all".
+    `patterns` maps op names to patterns. If `root` is a module, the code of its dispatches (`EXECUTABLE`) is skipped,
+    because it may be large. `follow` selects the emitted ops that are rewritten, too: "none", "others" (those whose
+    name differs from the replaced op's), or "all".
     """
     whole, count = root.operation, 0
     searched = [whole]

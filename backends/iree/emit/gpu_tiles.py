@@ -1,4 +1,4 @@
-"""`Product`: a matrix product that CUDA's kernels compute in tiles, with the tiles and parts that it may use."""
+"""`Product`: a matrix product for tiled CUDA kernels. Chooses the tile, and the parts into which sums are divided."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MOST_PARTS = 32
 _MOST_WORKGROUPS = 2**15
 
 _MULTIPROCESSORS = 132
-"""The number of multiprocessors of an H100 and an H200; a GPU with fewer of them also has work for all."""
+"""The number of multiprocessors of an H100 or H200. A GPU with fewer multiprocessors also has work for each of them."""
 
 _BYTES_PER_CYCLE = 1500
 """The bytes that kernels read and write in one cycle of the multiprocessors, measured on an H200."""
@@ -36,7 +36,7 @@ _START = 2000
 
 @dataclass(frozen=True)
 class GpuTile:
-    """A tile: the rows and columns of the result that a workgroup computes, and the terms that it copies at once.
+    """A tile: the numbers of rows and columns that a workgroup computes, and of terms that it copies at a time.
 
     A term takes `alone` cycles if a multiprocessor runs one workgroup, and `shared` cycles for each of several
     workgroups (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four
@@ -64,7 +64,7 @@ TENSOR_TILES = GpuTile(64, 64, 64, (2, 4), 20, 11, True), GpuTile(32, 32, 64, (1
 
 @dataclass(frozen=True)
 class Product:
-    """A batch of matrix products, described by its batch sizes, rows, columns, and the number of terms in each sum."""
+    """The sizes of a batch of matrix products: batch dimensions, rows, columns, and the number of terms of each sum."""
 
     batches: tuple[int, ...]
     rows: int
@@ -74,7 +74,7 @@ class Product:
 
     @staticmethod
     def of(op: IrOp) -> "Product | None":
-        """The product that an op computes. None for an op that is not rewritten."""
+        """The product that an op computes. Returns None if tiled kernels do not support the op or do not pay for it."""
         (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
         if not (are_floats((x, y), ir.F32Type, ir.F16Type, ir.BF16Type) and are_floats([z], ir.F32Type)):
             return None
@@ -89,7 +89,7 @@ class Product:
         return product if any(product.choices()) else None
 
     def choices(self) -> Iterator[tuple[GpuTile, int]]:
-        """Yields the choices: a tile, and the number of parts into which each sum is divided."""
+        """Yields the pairs (tile, number of parts into which each sum is divided) that the kernels support."""
         for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
@@ -98,12 +98,15 @@ class Product:
                 parts *= 2
 
     def _is_divided(self, tile: GpuTile) -> bool:
-        """Whether a tile may compute the product. IREE pads tiles of f32 correctly, but not tiles for tensor cores."""
+        """Whether kernels with this tile can compute the product.
+
+        IREE pads f32 tiles, but not tiles for tensor cores, which must divide the rows and columns.
+        """
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
 
     def workgroups(self, tile: GpuTile, parts: int) -> int:
-        """The number of workgroups of the kernel that computes the parts."""
+        """The number of workgroups of the product's kernel."""
         tiles = -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
         return parts * math.prod(self.batches) * tiles
 
@@ -112,7 +115,7 @@ class Product:
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:
-        """The estimated cycles of two kernels: the product, and the addition of the parts."""
+        """The estimated cycles of the product's kernel, and of the kernel that adds the parts if there are several."""
         waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
         product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
         moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)

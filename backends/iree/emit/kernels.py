@@ -27,7 +27,7 @@ KERNEL = "flow.dispatch.region"
 
 _INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
 _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
-"""`arith`'s numbers for predicates of floats. These ordered predicates are false for NaN."""
+"""The codes of float predicates in the dialect `arith`. These predicates are ordered: they are false for NaN."""
 
 
 class Kernel(Emitter):
@@ -40,7 +40,7 @@ class Kernel(Emitter):
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def number(self, value: float, type_: ir.Type) -> IrValue:
-        """A constant of a scalar type. For a complex type, the constant is 0."""
+        """A constant of a scalar type. For a complex type, `value` is ignored and the constant is 0."""
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
             return self.emit("complex.constant", (), type_, {"value": parts})
@@ -96,7 +96,7 @@ class Kernel(Emitter):
         return self.arith("xori", condition, self.number(1, signless(1)))
 
     def cast(self, x: IndexLike, type_: ir.Type) -> IrValue:
-        """A number of type index converted to another integer type, or the reverse."""
+        """Converts an index to another integer type, or an integer to the type index."""
         return self.emit("arith.index_cast", (self.index(x),), type_)
 
     def element(self, x: IrValue, *place: IndexLike) -> IrValue:
@@ -108,15 +108,15 @@ class Kernel(Emitter):
         return self.cast(self.element(x, *place), ir.IndexType.get())
 
     def put(self, v: IrValue, x: IrValue, *place: IndexLike) -> IrValue:
-        """Array x with v at indices `place`."""
+        """A copy of array x with element v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
     def scalar(self, v: IrValue) -> IrValue:
-        """A scalar as an array without dimensions."""
+        """Converts a scalar value to a tensor of rank 0."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
     def fma(self, x: IrValue, y: IrValue, z: float | IrValue) -> IrValue:
-        """x y + z, rounded once, for arrays without dimensions.
+        """x y + z, rounded once, for tensors of rank 0.
 
         The op is emitted on scalars, because IREE requires scalars in a kernel.
         """
@@ -128,7 +128,7 @@ class Kernel(Emitter):
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def zero_array(self, type_: ir.RankedTensorType) -> IrValue:
-        """An array of zeros (`linalg.fill`). IREE writes them in the dispatch that adds to the array."""
+        """An array of zeros (`linalg.fill`). IREE fuses the fill with the ops that then add to the array."""
         zero, to = self.number(0, type_.element_type), self.empty(type_)
         fill = self.region([type_.element_type] * 2, lambda k, v, _: [v], "linalg.yield")
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
@@ -152,7 +152,7 @@ class Kernel(Emitter):
         then: Callable[[Self], Sequence[IrValue]],
         otherwise: Callable[[Self], Sequence[IrValue]],
     ) -> tuple[IrValue, ...]:
-        """The results, of the given types, of an `scf.if`. Only the chosen branch runs."""
+        """Emits an `scf.if` and returns its results, which have the given types. Only the chosen branch runs."""
         regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), types, None, regions)
 
@@ -180,9 +180,9 @@ class Kernel(Emitter):
         initial: Sequence[IrValue],
         body: Callable[..., Sequence[IrValue]],
     ) -> Sequence[IrValue]:
-        """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
+        """Emits a loop nest over the indices of an array of these sizes, with `body(kernel, indices, *carries)`.
 
-        A size of 1 needs no loop.
+        Returns the final carries. No loop is emitted for a dimension of size 1.
         """
         if not sizes:
             return body(self, [], *initial)
@@ -199,10 +199,10 @@ class Kernel(Emitter):
         body: Callable[..., IrValue],
         places: ir.AffineMap | None = None,
     ) -> IrValue:
-        """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).
+        """Replaces each element of the array `output` by `body(kernel, *elements)` (`linalg.generic`).
 
-        `elements` holds one element of each array in `xs`, then the old element of `output`. `places` maps a place of
-        the output to the place to read in `xs`; the default is the identity.
+        `elements` holds one element of each array in `xs`, then the old element of `output`. `places` maps the indices
+        of an element of the output to the indices of the element read in each of `xs`; the default is the identity.
         """
         same = ir.AffineMap.get_identity(output.type.rank)
         maps = [same if places is None else places] * len(xs) + [same]
@@ -213,9 +213,9 @@ class Kernel(Emitter):
     ) -> IrValue:
         """Multiplies elements of x and y, and adds the products to `output`, as a loop nest (`linalg.generic`).
 
-        The innermost loop runs over the terms of a sum. `maps` gives the places in x, y and the output for the indices
-        of the nest. `tiles` is a `compilation_info` with tile sizes. Elements of x and y may be narrower than those of
-        the output.
+        The innermost loop runs over the terms of a sum. `maps` has three maps from the loop indices to the indices of
+        an element of x, y and the output. `tiles` is a `compilation_info` with tile sizes. The floats of x and y may
+        have fewer bits than those of the output.
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
@@ -247,7 +247,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
     def filled(self, to: IrValue, x: IrValue) -> IrValue:
-        """Array `to` with the elements of x. IREE does not optimize this copying loop away."""
+        """Copies the elements of x to the array `to`, by a loop that IREE does not optimize away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
 
@@ -259,10 +259,10 @@ def dispatch(
     sizes: Sequence[SizeLike] = (),
     divided: bool = False,
 ) -> tuple[IrValue, ...]:
-    """Computes arrays of these types in one dispatch, with `fill`. The dispatch may read values from outside.
+    """Emits a dispatch whose results have these types. `fill(kernel)` emits its body and returns the results.
 
-    `sizes` are the sizes of all arrays, if the types have dynamic dimensions. One thread runs the dispatch; with
-    `divided`, IREE divides the work among threads.
+    The body may read values that are defined outside of the dispatch. If the types have dynamic dimensions, `sizes` has
+    the sizes that all results have. One thread runs the dispatch; with `divided`, IREE divides the work among threads.
     """
     context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -277,9 +277,9 @@ def dispatch(
 
 
 def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], IrValue]) -> IrValue:
-    """Computes an array with `fill` in a separate dispatch, which IREE divides among threads.
+    """Computes an array with `fill` in a dispatch with no other ops. IREE divides the dispatch among threads.
 
-    Barriers around the ops would also keep other ops out of the dispatch. But barriers compile slowly: each pair adds a
+    Barriers around the ops would also keep other ops out of the dispatch, but barriers compile slowly: each pair adds a
     command buffer, which takes as long to compile as a small dispatch.
     """
     return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
@@ -290,9 +290,10 @@ LARGEST = 2**20
 
 
 def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
-    """Whether a kernel accepts an array of this type, with `least` to `LARGEST` elements.
+    """Whether a kernel accepts arrays of this type.
 
-    The elements must be signed integers of 8 bits or more, or real floats.
+    The shape must be static, with `least` to `LARGEST` elements. The elements must be signed integers of 8 bits or
+    more, or real floats.
     """
     if not type_.has_static_shape or is_unsigned(type_):
         return False
@@ -305,8 +306,8 @@ def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
 def can_apply_body(op: IrOp, least: int = 1) -> bool:
     """Whether a kernel can apply the body of a window reduction or scatter to elements of the op's operands.
 
-    Operands must have at least `least` elements. Result types must differ, because MLIR merges two `tensor.empty` of
-    one type.
+    Operands must have at least `least` elements. The types of the results must differ from each other, because MLIR
+    merges two `tensor.empty` ops of equal type.
     """
     operands, count = list(op.operands), len(op.results)
     pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)
@@ -315,9 +316,9 @@ def can_apply_body(op: IrOp, least: int = 1) -> bool:
 
 
 def computed_outside(b: Emitter, x: IrValue) -> IrValue:
-    """x behind a barrier that keeps the op that computes x out of dispatches.
+    """Passes x through a barrier, so that IREE does not fuse the op that computes x into the dispatch that reads x.
 
-    Constants and arguments need no barrier.
+    Constants and block arguments are returned unchanged.
     """
     *_, of = traced(x, ["stablehlo.reshape"])
     return x if definition(of) is None or defined_by(of, "stablehlo.constant") else b.stored(x)

@@ -20,7 +20,7 @@ _KINDS: dict[str, type[np.generic]] = {
     **{f"i{n}": np.dtype(f"int{n}").type for n in _WIDTHS},
     **{f"ui{n}": np.dtype(f"uint{n}").type for n in _WIDTHS},
 }
-"""Types in which NumPy rounds, or wraps, as StableHLO does."""
+"""NumPy's types for the element types on which NumPy and StableHLO round, or wrap around, alike."""
 
 _ARITHMETIC: dict[str, Callable[..., np.generic]] = {
     "stablehlo.add": operator.add,
@@ -31,15 +31,18 @@ _ARITHMETIC: dict[str, Callable[..., np.generic]] = {
 }
 
 _LONGEST = 4
-"""The longest chain of ops that is folded. Decremented exponents in derivatives, and polygamma, need such chains."""
+"""The length of the longest chain of ops that is folded.
+
+Decremented exponents in derivatives of powers, and the derivatives of polygamma, are chains of this length.
+"""
 
 
 def known_number(
     x: IrValue, known: Mapping[IrValue, np.generic | None] | None = None, steps: int = _LONGEST
 ) -> np.generic | None:
-    """The number, a NumPy scalar, that fills an array. None if the number is unknown or not finite.
+    """Returns the number with which an array is filled, as a NumPy scalar. Returns None if it is unknown or not finite.
 
-    `known` holds the numbers of other values, such as block arguments.
+    `known` holds the numbers that fill other values, such as block arguments. `steps` limits the ops that are folded.
     """
     if known and x in known:
         return known[x]
@@ -62,7 +65,7 @@ def known_number(
 
 
 def _function(op: IrOp) -> Callable[..., np.generic] | None:
-    """The function of NumPy scalars that an op computes; None if the op cannot be folded."""
+    """The function on NumPy scalars that folds an op. Returns None if the op cannot be folded."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)
     direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
@@ -70,7 +73,7 @@ def _function(op: IrOp) -> Callable[..., np.generic] | None:
 
 
 def constant_splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
-    """The number that fills a splat constant, as an attribute. None if x is not a splat constant."""
+    """Returns the number that fills x, as an attribute, if x is the result of a splat constant, else None."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
     number: Any = value.get_splat_value() if is_splat(value) else None

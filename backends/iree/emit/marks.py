@@ -1,15 +1,15 @@
 """marks: copies that IREE never merges with other values.
 
-    %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      a number that IREE does not know
+    %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      the hidden number, which IREE does not know
                             %b = broadcast_in_dim %n
                             %y = select (compare GE, %b, 0), %x, (convert %b)
 
-Two marks never become one value, because each select reads a hidden number of its own. IREE cannot fold a select
-either, even if it knows x, because the other choice is the hidden number. (IREE would fold a select between x and 0 if
-x were 0.)
+Such a copy is called a mark. Two marks never become one value, because each select reads another hidden number. IREE
+cannot fold the select either, even if x is a constant, because the other choice is the hidden number. (If x and the
+other choice were both the constant 0, IREE would fold the select.)
 
-IREE merges barriers of equal constants. `faults/number_marks.py` therefore makes the hidden numbers results of one
-barrier.
+IREE merges two barriers of equal constants. Therefore `faults/number_marks.py` later replaces the barriers of a
+function by one barrier, whose results are the hidden numbers.
 """
 
 from torch_mlir import ir
@@ -39,7 +39,7 @@ def before_mark(x: IrValue) -> IrValue:
 
 
 def hidden_of(x: IrValue) -> IrValue | None:
-    """The hidden number that a mark reads, before or after `number_marks`. None if x is not a mark."""
+    """Returns the hidden number that a mark reads, or None if x is not a mark. `number_marks` may have run before."""
     select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
     numbers = defined_by(compare.operands[0], "stablehlo.broadcast_in_dim") if compare else None
@@ -55,14 +55,17 @@ def _is_hidden(x: IrValue) -> bool:
 
 
 def _converted(b: Emitter, numbers: IrValue, zeros: IrValue, x: IrValue) -> IrValue:
-    """`numbers`, converted to the element type of x. `zeros` has the type of `numbers`."""
+    """Converts the i32 array `numbers` to the element type of x.
+
+    `zeros` is an array of zeros of the type of `numbers`.
+    """
     kind = element(x)
     if is_boolean(x):
         return b.compare(numbers, zeros, "NE")
     if is_complex(x):
         part = b.convert(numbers, kind.element_type)
         return b.complex(part, part)
-    # The patterns for conversions to unsigned integers and to 8- and 16-bit floats may have run already.
+    # IREE lacks these conversions, and the patterns that replace them may have run already.
     if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width <= 16):
         return b.bitcast(b.convert(numbers, signless(kind.width)), kind)
     return b.convert(numbers, kind)

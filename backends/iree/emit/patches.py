@@ -1,9 +1,10 @@
-"""patches: copies the overlapping windows of an array into a matrix (im2col), by one `linalg.generic`.
+"""patches: copies the windows of an array, which may overlap, into a matrix (im2col), by one `linalg.generic`.
 
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
     y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
 
-Slices and a concatenation would take longer to compile: one or two dispatches for each slice, 0.05 seconds each.
+Slices and a concatenation would take longer to compile: each slice would be one or two dispatches, and a dispatch takes
+0.05 seconds.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
 class Along(NamedTuple):
-    """A dimension of the patches: its size, the index of the array's dimension along which it runs, and its step."""
+    """A dimension of the patches: its size, the array's dimension along which it runs, and its step in elements."""
 
     size: int
     dimension: int
@@ -28,7 +29,11 @@ class Along(NamedTuple):
 def patches(
     b: Emitter, x: IrValue, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]
 ) -> IrValue:
-    """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`. Elements outside of x are 0."""
+    """Copies elements of x to an array with one dimension for each of `dimensions`, and reshapes it to `to`.
+
+    The copy's element at indices i is x[j], where j[d] is starts[d] plus the sum of i[k] * dimensions[k].step over the
+    k with dimensions[k].dimension = d. It is 0 if j is out of range.
+    """
     last = list(starts)
     for size, d, step in dimensions:
         last[d] += (size - 1) * step

@@ -1,4 +1,4 @@
-"""`Places`: the rows of an array to which the updates of a scatter go."""
+"""`Places`: a scatter as updates of whole rows of a matrix."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,11 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 class Places:
-    """The rows that a scatter updates in an operand. Sizes may be unknown at compile time."""
+    """A scatter, with its operand seen as a matrix of `count` rows of `width` elements. Sizes may be dynamic.
+
+    The rows combine the operand's dimensions from `split` on, which every update covers. Each of the `updates` updates
+    changes one row; `leading` has the sizes of the dimensions that enumerate the updates.
+    """
 
     def __init__(self, b: Emitter, scatter: IrOp) -> None:
         d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
@@ -38,12 +42,12 @@ class Places:
         self.updates = math.prod(self.leading)
 
     def updates_of(self, b: Emitter, updates: Sequence[IrValue]) -> list[IrValue]:
-        """The updates as matrices with one row for each row of the operand that they change."""
+        """The scatter's update operands as matrices, in which each row is one update."""
         return [arrays.in_shape(b, b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
 
     @property
     def is_one_slice(self) -> bool:
-        """Whether there is a single update: one slice of full size, except that its indexed dimensions have size 1."""
+        """Whether the scatter updates a single slice, whose size is 1 in indexed dimensions and full in all others."""
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
         if not are_known(self.shape) or not are_known(size):
             return False
@@ -56,7 +60,7 @@ class Places:
     def rows(self, b: Emitter, indices: IrValue) -> IrValue:
         """The row number of each update, as a matrix with one column.
 
-        The row number of an out-of-range update is `count`.
+        If an update is out of range, its row number is `count`.
         """
         kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
 
@@ -68,13 +72,13 @@ class Places:
         return arrays.in_shape(b, where, [self.updates, 1])
 
     def indices(self, b: Emitter, indices: IrValue) -> IrValue:
-        """The indices as i64, for `row`. An out-of-range index may change, but stays out of range."""
+        """The scatter's indices as i64, for `row`. Large indices are clamped, but remain out of range."""
         return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
     def row(self, k: Kernel, place: Sequence[SizeLike], indices: IrValue) -> tuple[SizeLike, IrValue]:
-        """The row number of an update, and whether that row is in range.
+        """Emits the row number of an update, and the condition that the update is in range.
 
-        `place` is the update's place in the `leading` dimensions.
+        `place` has the update's indices along the `leading` dimensions. `indices` comes from the method `indices`.
         """
         d, sizes = self.d, self.sizes[: self.split]
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
@@ -98,11 +102,11 @@ def starts(
     batch: Sequence[SizeLike],
     rank: int,
 ) -> list[SizeLike]:
-    """Where the slice for one place in the batch starts, in each of the first `rank` dimensions of an operand.
+    """The start indices of a slice of a gather or scatter, in the first `rank` dimensions of the operand.
 
-    Dimension `vector` of `indices` holds the index vectors. Entry k of a vector is the start in dimension `entries[k]`.
-    `batching` maps the operand's batching dimensions to dimensions of `indices`. Slices start at 0 in all other
-    dimensions.
+    `batch` has the indices of the slice's index vector in `indices`, without dimension `vector`, along which the vector
+    runs. Entry k of the vector is the start in dimension `entries[k]` of the operand. `batching` maps the operand's
+    batching dimensions to dimensions of `indices`. In all other dimensions, the slice starts at 0.
     """
 
     def start(i: int) -> SizeLike:

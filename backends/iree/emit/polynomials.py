@@ -2,8 +2,8 @@
 
     e^x = 2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-n log 2 is subtracted in two parts, and the product of n with the first part is exact (Cody and Waite). The fit of q
-gives the exponential a relative error of 2^-56.
+log 2 is a sum of two floats, and n times each float is subtracted from x. The product with the first float is exact
+(Cody and Waite). The polynomial q approximates the exponential with a relative error of 2^-56.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tiduc.dialect.shapes.types import element
 
 
 def hexadecimal(numbers: str) -> tuple[float, ...]:
-    """The hexadecimal floats in a text."""
+    """Parses a text of hexadecimal floats, separated by spaces."""
     return tuple(map(float.fromhex, numbers.split()))
 
 
@@ -28,16 +28,22 @@ _Q = hexadecimal("""
 
 
 LOG_2 = hexadecimal("0x1.62e42feep-1 0x1.a39ef35793c76p-33")
-"""log 2 as a sum: its leading 31 bits, and the rest."""
+"""Two floats whose sum is log 2: its leading 31 bits, and the remainder."""
 
 WHOLE = 1.5 * 2.0**52
-"""Floats near this number are 1 apart, and their bits are consecutive integers."""
+"""A number near which adjacent floats differ by 1, so that adding it to x rounds x to an integer.
+
+The bits of these floats, read as integers, are consecutive.
+"""
 
 _BIAS = 1023 << 52  # the bits of 1
 
 
 class Powers(NamedTuple):
-    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, and `less` = e^r - 1."""
+    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, and `less` = e^r - 1.
+
+    2^n has two factors because it may overflow or underflow.
+    """
 
     first: IrValue
     second: IrValue
@@ -46,7 +52,10 @@ class Powers(NamedTuple):
 
 
 def exponential_minus_one(b: Emitter, x: IrValue) -> IrValue:
-    """e^x - 1 for f64, as 2^n (e^r - 1) + (2^n - 1). 2^n does not overflow."""
+    """e^x - 1 for f64, as 2^n (e^r - 1) + (2^n - 1).
+
+    The terms are divided by `second` first, so that 2^n may overflow.
+    """
     powers = exponential_parts(b, x)
     rest = b.subtract(powers.first, powers.inverse)
     y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
@@ -54,7 +63,7 @@ def exponential_minus_one(b: Emitter, x: IrValue) -> IrValue:
 
 
 def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> IrValue:
-    """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
+    """Evaluates a polynomial at x by Horner's rule. The constant term is the first of the coefficients."""
     y = b.constant(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
         y = b.add(b.multiply(y, x), coefficient)
@@ -62,7 +71,7 @@ def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> IrValue
 
 
 def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
-    """y where x is not zero, and x where x is zero. This keeps the sign of -0."""
+    """y where x is not zero, and x where x is zero, so that f(-0) = -0 for an odd function y = f(x)."""
     return b.select(b.compare(x, 0, "EQ"), x, y)
 
 
@@ -74,7 +83,7 @@ def with_sign(b: Emitter, y: IrValue, x: IrValue) -> IrValue:
 
 
 def exponential_parts(b: Emitter, x: IrValue) -> Powers:
-    """The parts of e^x. x is clamped first; beyond the bounds, e^x is 0 or infinity."""
+    """Computes the parts of e^x. x is first clamped to [-746, 710]; below or above, e^x is 0 or infinity."""
     for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which is unchanged
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
@@ -91,6 +100,9 @@ def exponential_parts(b: Emitter, x: IrValue) -> Powers:
 
 
 def _shifted(b: Emitter, whole: IrValue) -> IrValue:
-    """The bits k << 52, where `whole` = `WHOLE` + k. Their sum with the bits of 1 is the bits of 2^k."""
+    """Returns k << 52 as i64, where `whole` = `WHOLE` + k.
+
+    If it is added to the bits of 1.0, the sum is the bits of 2^k.
+    """
     bits = b.bitcast(whole, signless(64))
     return b.shift_left(bits, 52)

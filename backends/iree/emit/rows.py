@@ -17,16 +17,17 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 
 def sorted_dimension(op: IrOp) -> int:
-    """The index of the sorted dimension, counted from the first dimension."""
+    """The nonnegative index of the dimension along which an op sorts. The op's own attribute may be negative."""
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
     return int(given % len(op.operands[0].type.shape))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The operands of a sort as arrays of rows, each of which is sorted.
+    """The operands of a sort as matrices, each row of which is sorted.
 
-    A key of None stands for an iota along rows. `size` is the number of rows and the length of a row.
+    `keys` has a matrix for each operand, or None for an operand that is an iota along the rows, whose elements need not
+    be stored. `size` is (number of rows, length of a row).
     """
 
     op: IrOp
@@ -40,11 +41,11 @@ class Rows:
 
     @property
     def stored(self) -> list[IrValue]:
-        """The operands that are stored in memory. There is at least one such operand."""
+        """The operands that are not None. There is at least one."""
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:
-        """Whether the op's comparator puts element x of a row before element y."""
+        """Emits the op's comparator on the elements at indices x and y of a row: whether x sorts before y."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
             for place in (x, y):
@@ -54,7 +55,10 @@ class Rows:
         return k.element(first)
 
     def in_order(self, b: Emitter, places: IrValue) -> list[IrValue]:
-        """The operands with the elements of each row reordered by `places`, which may have fewer columns."""
+        """The results of the sort: row r of a result has the operand's elements at the indices `places[r]`.
+
+        `places` may have fewer columns than the operands, if only the first elements of each row are needed.
+        """
         size = self.size if is_dynamic(places.type) else shape(places)
         ys = [
             b.convert(places, kind)
@@ -68,7 +72,7 @@ class Rows:
 
 
 def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
-    """The operands of a sort, with the sorted dimension last and in element types that a dispatch accepts."""
+    """Converts the operands of a sort to `Rows`: matrices of element types that a dispatch accepts."""
     sizes = arrays.sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
@@ -76,7 +80,7 @@ def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
     kinds = [element(x) for x in op.operands]
     iotas = [_is_iota(x, dimension) for x in op.operands]
     stored = [x for x, is_iota in zip(op.operands, iotas, strict=True) if not is_iota] or list(op.operands)
-    # The barrier keeps the ops that compute the operands out of the dispatch, which otherwise fails to compile.
+    # Without this barrier, IREE fuses the ops that compute the operands into the dispatch, which then fails to compile.
     behind = arrays.behind_barrier(
         b, *(arrays.in_shape(b, b.transpose(arrays.stored(b, x), order), size) for x in stored)
     )
@@ -103,9 +107,9 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
 
 
 def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
-    """A function for `arrays.computed` that reads x at the index that `indices` holds along `dimension`.
+    """Returns a function for `arrays.computed` that reads x at the index, along `dimension`, that `indices` holds.
 
-    `indices` has the shape of x, except along this dimension.
+    For dimension 1 of matrices: y[i, j] = x[i, indices[i, j]]. `indices` has the shape of x except along `dimension`.
     """
 
     def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> IrValue:

@@ -1,4 +1,4 @@
-"""Sizes of dynamic dimensions, with Python's operators; a static size is an int.
+"""Arithmetic on sizes that are static (int) or dynamic (`RunTimeSize`), with Python's operators.
 
 (n - 1) // 2 + 1        an int if n is an int; else a `RunTimeSize`, whose ops are emitted where the size is read
 """
@@ -12,7 +12,7 @@ from torch_mlir import ir
 from tiduc.dialect.ops.ir_types import IrValue
 
 _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
-"""The second operand with which an op returns its first operand."""
+"""For each op, the neutral second operand: with it, the op returns its first operand."""
 
 
 class EmitsIndices(Protocol):
@@ -28,9 +28,9 @@ class EmitsIndices(Protocol):
 
 @dataclass(frozen=True)
 class RunTimeSize:
-    """A number that is known only at run time.
+    """A size, or another integer, that is known only at run time.
 
-    `at(kernel)` emits ops that compute it, and returns a value of type index.
+    `at(kernel)` emits the ops that compute the integer, and returns a value of type index.
     """
 
     at: Callable[[EmitsIndices], IrValue]
@@ -64,7 +64,7 @@ SizeLike = int | RunTimeSize
 
 
 N = TypeVar("N", bound=SizeLike, covariant=True)
-"""The type of sizes in records: `int` for a plan, `SizeLike` in a dispatch, which may read sizes at run time."""
+"""The type of sizes in generic records: `int` when a dispatch is planned, `SizeLike` when its code is emitted."""
 
 
 def are_known(sizes: Sequence[SizeLike]) -> TypeGuard[Sequence[int]]:
@@ -73,7 +73,7 @@ def are_known(sizes: Sequence[SizeLike]) -> TypeGuard[Sequence[int]]:
 
 
 def known(n: SizeLike) -> int:
-    """The size n as an integer, for arrays of static shape."""
+    """Asserts that the size n is static, and returns it."""
     assert isinstance(n, int)
     return n
 
@@ -110,12 +110,12 @@ def clamped(n: SizeLike, most: SizeLike) -> SizeLike:
 
 
 def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[SizeLike]) -> list[SizeLike]:
-    """`sizes`, with the static sizes of a type in place of their run-time sizes."""
+    """The sizes of an array of this type: the static sizes of the type, and `sizes[d]` for each dynamic dimension d."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
 def padded(sizes: Sequence[SizeLike], *paddings: Sequence[SizeLike]) -> list[SizeLike]:
-    """The sizes of a padded array. The paddings come before, after, and between the elements."""
+    """The sizes of an array after padding. `paddings` are (low, high, interior), as in `stablehlo.pad`."""
     return [
         n + larger(n - 1, 0) * interior + (low + high)
         for n, low, high, interior in zip(sizes, *paddings, strict=True)

@@ -1,9 +1,9 @@
-"""Splits reductions into stages, where IREE's code for GPUs would run in one thread.
+"""Splits a reduction into stages if IREE's code for GPUs would reduce all elements in one thread.
 
 70,000 elements    ->    137 rows of 512, padded with initial values, are reduced to 137 elements, then to one
 
-Such reductions are of complex numbers, or have a body of several ops. One thread is slow, and Mesa's software device
-ends a thread after 65,535 steps. StableHLO allows the stages: a reduction may group consecutive elements in any way,
+IREE uses one thread if the elements are complex or the body has several ops. One thread is slow, and Mesa's software
+device ends a thread after 65,535 steps. StableHLO allows stages: a reduction may group consecutive elements in any way,
 and may insert initial values anywhere (specification, reduce).
 """
 
@@ -21,7 +21,10 @@ _STEPS = 2**12
 
 
 def in_stages(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of a reduction of static shape, computed in several stages. None if one stage is enough."""
+    """Computes a reduction of static shape in several stages; returns its results.
+
+    Returns None if one stage is enough.
+    """
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
     dimensions = sorted(op.attributes["dimensions"])
@@ -53,7 +56,7 @@ def _is_plain(op: IrOp) -> bool:
 
 
 def _in_rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, width: int) -> IrValue:
-    """x with one dimension split into two, the second of size `width`; `init` pads the last row."""
+    """Splits a dimension of x into two dimensions, (rows, `width`). The last row is padded with `init`."""
     sizes, rank = shape(x), len(shape(x))
     high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]
     filled = b.pad(x, init, [0] * rank, high, [0] * rank) if any(high) else x

@@ -1,4 +1,4 @@
-"""Which operands ops update in place, and which arrays a value may be."""
+"""Alias analysis: which operands ops update in place, and with which arrays a value may share memory."""
 
 import numpy as np
 from torch_mlir import ir
@@ -35,7 +35,7 @@ def updated(op: IrOp) -> range:
 
 
 def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
-    """The chain of dynamic_update_slices from the array `old` to x. Empty if no such chain computes x."""
+    """The chain of `dynamic_update_slice` ops that computes x from `old`, first op first. Empty if there is none."""
     chain = []
     while update := defined_by(x, "stablehlo.dynamic_update_slice"):
         chain.append(update)
@@ -44,13 +44,16 @@ def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
 
 
 def copied(b: Emitter, x: IrValue) -> IrValue:
-    """A copy of x that an op can update. Returns zeros uncopied, because IREE fills a new array for each update."""
+    """Returns a copy of x that an op may update in place.
+
+    An array of zeros is returned uncopied, because IREE fills a new array for each op that updates it.
+    """
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), constant_splat(x)
     return x if value is not None and value == constant_splat(zero) else marked(b, x)
 
 
 def is_carry(x: IrValue) -> bool:
-    """Whether a value is a carry of a loop at the start of an iteration, or a view of a carry."""
+    """Whether x is a loop-carried value as an argument of the loop's body, or a view of all its elements."""
     values = list(traced(x, MAY_VIEW | {BARRIER}))
     block = values[-1].owner
     is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
@@ -58,28 +61,34 @@ def is_carry(x: IrValue) -> bool:
 
 
 def is_table(x: IrValue) -> bool:
-    """Whether a value is a constant array of more than one number."""
+    """Whether x is the result of a constant op that is not a splat."""
     return defined_by(x, "stablehlo.constant") is not None and constant_splat(x) is None
 
 
 def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values that x may be or may be a view of, traced back to arguments of `block` and ops inside it."""
+    """The values with which x may share memory: x is traced back until `traced_in` finds no more sources.
+
+    The returned values are arguments of `block`, values from outside of it, and new arrays that ops inside it create.
+    """
     return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
 
 
 def traced_in(y: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values that y may be, or be a view of. Empty for arguments of `block`, and for values from outside it."""
+    """`may_be(y)` if y is computed inside `block`. Empty for arguments of `block` and for values from outside of it."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 
 def is_within(x: IrValue, block: ir.Block) -> bool:
-    """Whether a value belongs to a block or to a block inside it."""
+    """Whether a value is an argument of a block, or is defined inside the block at any depth."""
     owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
     return x.owner == block or in_block(owner, block) is not None
 
 
 def may_be(y: IrValue) -> list[IrValue]:
-    """The values that y may be, or be a view of. Empty if y is a new array, or an argument of a function."""
+    """The operands, loop values or branch results that y may be equal to or a view of, one step back.
+
+    Empty if y is a new array that its op creates, or an argument of a function.
+    """
     if isinstance(y, ir.BlockArgument):
         loop = y.owner.owner.operation
         return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)

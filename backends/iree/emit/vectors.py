@@ -1,7 +1,7 @@
-"""`Vectors`: loads, stores, multiplications and additions of vectors, from which workgroups.py builds dispatches.
+"""`Vectors`: emits loads, stores, products and sums of vectors. workgroups.py builds dispatches from such code.
 
-IREE vectorizes and tiles the ops that it knows. A kernel of vectors controls registers itself: a loop carry of vector
-type stays in a register while enough registers are free.
+IREE chooses vectors and tiles itself for StableHLO's ops. Code that is emitted on vectors controls the use of registers
+instead: a loop-carried value of vector type stays in a register while enough registers are free.
 """
 
 import functools
@@ -18,18 +18,18 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 MASKED = 512
-"""The width in bits of vectors for which a masked store is as fast as a store of all lanes: the width of AVX-512."""
+"""The width in bits of AVX-512's vectors. Only for them is a masked store as fast as a store of all lanes."""
 _LATENCY = 4
-"""The cycles between two additions to one sum."""
+"""The cycles from one addition to a sum until the next addition to this sum can start."""
 _LOAD = 0.1
-"""The cycles by which a load lengthens a step, although the load runs beside multiplications."""
+"""The cycles that a load adds to a step, although loads and multiplications run in parallel."""
 
 
 def cycles_of_step(additions: int, loads: int) -> float:
-    """The cycles of a step that adds products to a tile's sums. A cycle does two multiplications or two loads.
+    """The estimated cycles of a step that adds products to a tile's sums.
 
-    `_LOAD` decides between tiles with equally many additions. In measurements, tiles with fewer loads are faster, above
-    all if two threads share a core.
+    A CPU starts two multiply-adds and two loads in a cycle. `_LOAD` decides between tiles with equally many additions:
+    in measurements, tiles with fewer loads are faster, above all if two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
@@ -47,11 +47,9 @@ def quotient(n: SizeLike, by: SizeLike) -> SizeLike:
 
 
 class Vectors(Kernel):
-    """Emits the body of a dispatch on vectors of `width` scalars.
+    """Emits the body of a dispatch on vectors of `width` scalars. In all methods, a mask of None includes all lanes.
 
-    Each constant is emitted once, at the start of the body.
-
-    A mask of None includes all lanes.
+    A constant is emitted at the start of the body, and only once, even if the code uses it several times.
     """
 
     def __init__(
@@ -77,7 +75,10 @@ class Vectors(Kernel):
         return self._numbers[value, type_]
 
     def held(self, n: SizeLike) -> SizeLike:
-        """A size as a value whose ops are emitted here. Integers are returned unchanged."""
+        """Emits the ops of a run-time size at the current position, so that later uses read their result.
+
+        Integers are returned unchanged.
+        """
         return n if isinstance(n, int) else read(self.index(n))
 
     def array(self, sizes: Sequence[SizeLike]) -> IrValue:
@@ -129,7 +130,7 @@ class Vectors(Kernel):
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
     def every(self, masks: Sequence[IrValue]) -> IrValue | None:
-        """The mask of the lanes that all masks have; None without masks."""
+        """The mask of the lanes that are in all of `masks`. Returns None if `masks` is empty."""
         return functools.reduce(lambda x, y: self.arith("andi", x, y), masks) if masks else None
 
     def except_for(self, x: IrValue, y: IrValue) -> IrValue:
@@ -139,15 +140,19 @@ class Vectors(Kernel):
     def plus_products(
         self, xs: Iterable[IrValue], ys: Sequence[IrValue], sums: Iterable[IrValue]
     ) -> list[IrValue]:
-        """For each x and each y in turn, adds x y to the next sum. Returns the new sums.
+        """Adds the products x y, for each x of `xs` and each y of `ys`, to the sums in row-major order.
 
-        A generator `xs` emits each x right before its products, so that x occupies no register earlier.
+        Returns the new sums. `xs` may be a generator that emits each x right before its products, so that x occupies no
+        register earlier.
         """
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
 
     def _plus_product(self, x: IrValue, y: IrValue, z: IrValue) -> IrValue:
-        """x y + z, fused only if the CPU has the instruction, because otherwise IREE would call a library function."""
+        """x y + z.
+
+        Uses fma only if the CPU has it, because otherwise IREE would call a library function for each fma.
+        """
         if self.fused:
             return self.emit("vector.fma", (x, y, z), z.type)
         contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
@@ -155,15 +160,18 @@ class Vectors(Kernel):
         return self.emit("arith.addf", (product, z), z.type, contract)
 
     def shuffled(self, x: IrValue, y: IrValue, places: Sequence[int]) -> IrValue:
-        """The elements at these indices of the concatenation of two vectors."""
+        """The vector of the elements at indices `places` of the concatenation of x and y."""
         return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
 
     def deinterleaved(self, x: IrValue, y: IrValue) -> list[IrValue]:
-        """The elements of even index and the elements of odd index, of the concatenation of x and y."""
+        """Two vectors: the elements of even index, and those of odd index, of the concatenation of x and y."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
     def transposed(self, rows: Sequence[IrValue]) -> Sequence[IrValue]:
-        """The columns of a square matrix of these rows. Each step exchanges blocks of 1, 2, 4, ... elements."""
+        """Transposes a square matrix: takes its rows, returns its columns.
+
+        Successive steps exchange blocks of 1, 2, 4, ... elements between pairs of rows.
+        """
         size, count = 1, len(rows)
         while size < count:
             upper = [j if not j & size else count + j - size for j in range(count)]
@@ -174,14 +182,15 @@ class Vectors(Kernel):
         return rows
 
     def totals(self, vs: Sequence[IrValue]) -> IrValue:
-        """A vector of sums: lane i has the sum of the elements of `vs[i]`. There are at most as many vectors as lanes.
+        """Sums the elements of each vector: lane i of the result is the sum of the elements of `vs[i]`.
 
-        Each step adds the halves of two vectors, so that one addition works on both sums. With two lanes, (a0, a1) and
-        (b0, b1) become (a0 + a1, b0 + b1). Further lanes of the result have no meaning.
+        There are at most as many vectors as lanes; the other lanes of the result are arbitrary. Each step halves the
+        number of vectors, since one addition works on two of them: with two lanes, (a0, a1) and (b0, b1) become
+        (a0 + a1, b0 + b1).
         """
         block = 1
         while block < self.width:
-            # Takes `block` lanes of x and of y in turn. The other half starts `block` lanes later.
+            # Selects `block` lanes of x, then `block` lanes of y, and so on. The lanes in between are the other half.
             at = [
                 of + m + e
                 for m in range(0, self.width, 2 * block)
@@ -203,7 +212,7 @@ def _given(mask: IrValue | None) -> Sequence[IrValue]:
 
 @functools.cache
 def _transfer(rank: int, writes: bool, masked: bool) -> dict[str, ir.Attribute]:
-    """The attributes of a load, or of a store, of a vector along the last dimension."""
+    """The attributes of a load or store of a vector along the last of `rank` dimensions."""
     last = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
     segments = [1, 1, rank] if writes else [1, rank, 1]
     return {

@@ -1,4 +1,4 @@
-"""`spread_windows`: adds the contribution of each window to one element of an array, without a scatter."""
+"""`spread_windows`: adds one number for each window to one element of the window, without a scatter."""
 
 import functools
 import math
@@ -12,14 +12,15 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
-"""The most elements of a window for which callers use `spread_windows`, which adds one array for each element."""
+"""The most elements of a window for which callers use `spread_windows`, which adds one array for each of them."""
 
 
 def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
-    """An array in which element i is the sum of `source` over the windows whose entry in `chosen` is i.
+    """An array of shape `sizes` in which element i is the sum of `source[v]` over the windows v with `chosen[v] = i`.
 
-    This form is for GPUs, where a scatter would apply its updates in one thread. Each position in a window gives one
-    term: the entries of the windows that chose the position, spread out with the windows' strides.
+    `source` and `chosen` have one entry for each window; i is a row-major index. This form is for GPUs, where a scatter
+    would apply its updates in one thread. The result is a sum with one array for each offset in a window. This array
+    has the entries of `source` for the windows that chose the element at this offset, and zeros elsewhere.
     """
     places, rank, total = shape(source), range(len(sizes)), None
     numbers = chosen.type

@@ -1,4 +1,4 @@
-"""`Code` and `in_workgroups`: a dispatch of vectors, divided into parts for IREE's threads.
+"""`Code` and `in_workgroups`: a dispatch written with vectors, and divided into workgroups, which IREE's threads run.
 
     %0 = flow.dispatch @name::@name(%x)
     flow.executable @name {
@@ -6,9 +6,9 @@
       func.func private @name_workgroup(%x, %out, %i) { ... }
     }
 
-The code of a workgroup is a separate function, which `compile.py` hides from the phases of IREE's compiler that only
-schedule dispatches. IREE inlines the function later. The ops of the dialect `flow` are emitted in generic form, because
-the MLIR bindings do not define the dialect.
+The code of a workgroup is a separate function. `compile.py` removes its body while IREE's compiler schedules the
+dispatches, because these phases do not need it; IREE inlines the function later. The ops of the dialect `flow` are
+emitted in generic form, because the MLIR bindings do not define the dialect.
 """
 
 import hashlib
@@ -32,18 +32,21 @@ T = TypeVar("T")
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 DISPATCH = "flow.dispatch"
-"""The op that is a dispatch."""
+"""The op that runs the code of an executable: it reads arrays and computes an array."""
 
 _WORKGROUP = "_workgroup"
-"""The suffix of the name of a workgroup's function, which the function of a dispatch calls."""
+"""The suffix of the name of a workgroup's function."""
 
 
 _MOST = 2**31
-"""Numbers that the code reads must be below this limit, because they are 32-bit integers."""
+"""The limit below which numbers that the code reads at run time must be, because they are 32-bit integers."""
 
 
 class ArrayPart(NamedTuple):
-    """A part of an array: its value, its start indices, and its sizes. The value may lack dimensions of size 1."""
+    """A slice of an array that a workgroup computes: its value, its start indices, and its sizes.
+
+    The value may have fewer dimensions than the array, if the missing ones have size 1.
+    """
 
     value: IrValue
     starts: Sequence[SizeLike]
@@ -54,8 +57,8 @@ class ArrayPart(NamedTuple):
 class SharedNumbers:
     """Numbers that a dispatch's code reads at run time. Dispatches that differ only in these numbers share the code.
 
-    `sizes` has an entry for each input and for the result: pairs of a dimension and the index of the number that is its
-    size. `known` has the indices of numbers that are constants in the code.
+    `sizes` has an entry for each input and for the result. The entry lists, for each dynamic dimension d, the pair (d,
+    i) such that `numbers[i]` is the size of d. `known` has the indices of the numbers that are constants in the code.
     """
 
     numbers: tuple[int, ...]
@@ -88,7 +91,7 @@ class SharedNumbers:
         return [(i, self.numbers[i]) for i in sorted(self.known)]
 
     def types(self, types: Sequence[ir.RankedTensorType]) -> list[ir.RankedTensorType]:
-        """The types of the inputs and the result in the code."""
+        """The types of the inputs and the result as the code sees them: sizes that it reads at run time are dynamic."""
         unknown = ir.ShapedType.get_dynamic_size()
         dynamic = [{d for d, i in sizes if i not in self.known} for sizes in self.sizes]
         return [
@@ -97,12 +100,12 @@ class SharedNumbers:
         ]
 
     def all(self, read: Sequence[T]) -> list[int | T]:
-        """All numbers, in order: values from `read` for those that the code reads, integers for the others."""
+        """All numbers, in order: constants as integers, and the others from `read`, which has their run-time values."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
     def dynamic(self, read: Sequence[IrValue]) -> list[list[IrValue]]:
-        """For each array, the sizes that the code reads."""
+        """For each array, the sizes of its dynamic dimensions. `read` has the run-time values of the numbers."""
         numbers = dict(zip((i for i in range(len(self.numbers)) if i not in self.known), read, strict=True))
         return [[numbers[i] for _, i in sizes if i in numbers] for sizes in self.sizes]
 
@@ -111,19 +114,20 @@ Body = Callable[[Vectors, Sequence[RunTimeSize], Sequence[IrValue], Sequence[Siz
 
 
 class EmitsPart(Protocol):
-    """Emits parts of an array."""
+    """Emits the code that computes one part of an array. The workgroups of a dispatch compute one part each."""
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part whose index along each dimension is in `place`."""
+        """Emits the code for the part with the indices `place`, which are those of the workgroup."""
 
 
 @dataclass(frozen=True)
 class Code:
     """The code of a dispatch that computes an array in parts, and the numbers that the code reads at run time.
 
-    `form` determines the code, together with the types; it has, for example, the tile of sums in registers. Dispatches
-    of equal forms and types share code. `part(form, numbers, *arrays)` emits parts. `numbers` is a named tuple; `ones`
-    and `axes` are arguments of `SharedNumbers.named`. Without numbers, the code depends on all sizes.
+    `form` has all properties that determine the code, such as the tile of sums in registers, except the types of the
+    arrays. Dispatches of equal forms and types share code. `part(form, numbers, *arrays)` returns the emitter of parts.
+    `numbers` is a named tuple of the numbers that the code reads; `ones` and `axes` are arguments of
+    `SharedNumbers.named`. If `numbers` is None, all sizes are constants of the code.
     """
 
     name: str
@@ -136,7 +140,7 @@ class Code:
     def run(
         self, b: Emitter, arrays: Sequence[IrValue], type_: ir.RankedTensorType, counts: Sequence[int]
     ) -> IrValue:
-        """Computes the array of type `type_`, one part for each place in an array of sizes `counts`."""
+        """Emits the dispatch and returns its result, of type `type_`. `counts[d]` parts lie along dimension d."""
 
         def fill(
             k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], read: Sequence[SizeLike]
@@ -158,14 +162,17 @@ def in_workgroups(
     fill: Body,
     shared: SharedNumbers | None = None,
 ) -> IrValue:
-    """Computes an array whose parts are `fill(kernel, place, inputs, numbers)`, one for each place in `counts`.
+    """Emits a dispatch in which each workgroup computes one part of an array, and returns the array.
 
-    - `counts`: the numbers of parts along at most three dimensions. IREE's threads compute the parts; a thread computes
-      successive places along the last dimension one after the other.
+    `fill(kernel, place, inputs, numbers)` emits the code of a workgroup and returns its part; `place` has the indices
+    of the workgroup.
+
+    - `counts`: the numbers of workgroups along at most three dimensions. A thread runs workgroups that are adjacent
+      along the last dimension one after the other.
     - `plan`: dispatches with equal names, plans and types share their code, which is emitted once, at the module's end.
       The ops that `fill` emits must therefore depend only on the plan and the types.
-    - `shared`: with it, neither the code nor its types depend on the counts or on the numbers that the code reads.
-      `fill` receives all numbers of `shared`.
+    - `shared`: if it is given, neither the code nor its types depend on `counts` or on the numbers that the code reads
+      at run time. `fill` receives all numbers of `shared`.
     """
     context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     module = module_of(b)
@@ -192,17 +199,17 @@ def in_workgroups(
 
 
 def _three(counts: Sequence[int]) -> list[int]:
-    """The numbers of workgroups along IREE's three dimensions, from the innermost dimension on."""
+    """The numbers of workgroups along IREE's three dimensions, the innermost dimension first."""
     return [*reversed(counts), 1, 1][:3]
 
 
 def _known(type_: ir.RankedTensorType) -> list[int | str]:
-    """The sizes of an array as part of a name; "n" for sizes read at run time."""
+    """The sizes of an array for the name of an executable, with "n" for each dynamic size."""
     return [n if n >= 0 else "n" for n in type_.shape]
 
 
 def detached(module: IrOp) -> list[ir.Operation]:
-    """Removes the code of dispatches from a module and returns the removed ops."""
+    """Detaches the executables, which hold the code of dispatches, from a module. Returns them in order."""
     code = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == EXECUTABLE]
     for op in code:
         op.detach_from_parent()
@@ -210,10 +217,10 @@ def detached(module: IrOp) -> list[ir.Operation]:
 
 
 def declare_workgroup(code: IrOp) -> tuple[str, str]:
-    """Replaces a workgroup's function, in the code of a dispatch, by a declaration. Returns its name and text."""
+    """Replaces the workgroup's function in an executable by a declaration. Returns the function's name and text."""
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
-    # The text is written to another file, which does not define `#loc1` or `#map1`.
+    # With local scope, the text has no aliases such as `#loc1`, which the file that it is written to does not define.
     text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
     name = symbol(function)
     attributes = {each: function.attributes[each] for each in function.attributes}
@@ -231,7 +238,7 @@ def _executable(
     fill: Body,
     shared: SharedNumbers | None,
 ) -> None:
-    """Emits the code of a dispatch as an executable, in the form that IREE gives its own executables."""
+    """Emits an executable with the code of a dispatch, in the form in which IREE forms its own executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     by_size = shared is not None
     shared = shared or SharedNumbers((), ((),) * len(types))
@@ -272,7 +279,7 @@ def _executable(
 
 
 class _Takes(NamedTuple):
-    """The arguments of a dispatch's code: arrays of these types, numbers, and the indices of the workgroup."""
+    """Describes the arguments of a dispatch's code: arrays of these types, numbers, and indices of the workgroup."""
 
     types: Sequence[ir.RankedTensorType]  # the last type is that of the result
     shared: SharedNumbers
@@ -280,7 +287,7 @@ class _Takes(NamedTuple):
 
 
 def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:
-    """Emits the function that a dispatch runs. It calls the workgroup's function."""
+    """Emits the body of the function that a dispatch runs, which calls the workgroup's function `called`."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
     arrays = [
@@ -295,7 +302,7 @@ def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> 
 
 
 def _compute(k: Vectors, given: Sequence[IrValue], takes: _Takes, fill: Body) -> None:
-    """Emits the function that a workgroup runs. It stores one part of the result."""
+    """Emits the body of the workgroup's function, which loads the inputs and stores one part of the result."""
     count = len(takes.types)
     *inputs, out = given[:count]
     end = count + len(takes.shared.read)
@@ -320,12 +327,12 @@ def _function(name: str, arguments: Sequence[ir.Type]) -> dict[str, ir.Attribute
 
 
 def _sized(k: Kernel, x: IrValue, sizes: Sequence[IrValue]) -> IrValue:
-    """An argument of a dispatch with the sizes of its dynamic dimensions."""
+    """Tells IREE the sizes of the dynamic dimensions of x, an argument of a dispatch. Returns the new value of x."""
     return k.emit("flow.dispatch.tie_shape", (x, *sizes), x.type) if sizes else x
 
 
 def _whole(type_: ir.RankedTensorType) -> tuple[list[int], list[int | None]]:
-    """The starts and sizes of a slice of the whole array; None for sizes read at run time."""
+    """The starts and sizes of the slice that is a whole array, with None for each dynamic size."""
     return [0] * len(type_.shape), [n if n >= 0 else None for n in type_.shape]
 
 
@@ -341,7 +348,7 @@ def _index(n: int) -> ir.IntegerAttr:
 def _slice(
     starts: Sequence[SizeLike], sizes: Sequence[SizeLike | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of an op on a slice. `arrays` has the lengths of the operand segments before the starts."""
+    """The attributes of an op on a slice. `arrays` has the lengths of the operand segments that precede the starts."""
 
     def static(numbers: Sequence[SizeLike | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()

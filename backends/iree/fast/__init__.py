@@ -1,11 +1,11 @@
 """Rewrites of programs that IREE computes correctly but slowly. The folders:
 
-    convolutions/, products/, sums/, ops/    code for CPUs: of convolutions, products, sums and other single ops
-    loops/                                   loops on the host, and loops in one dispatch each
-    memory/                                  less memory
-    compile_time/                            less time to compile
-    cuda/                                    code for GPUs
+    convolutions/, products/, sums/, ops/    emit faster code for convolutions, products, sums and other ops on CPUs
+    loops/                                   make loops faster that the host runs, or that are one dispatch each
+    memory/                                  reduce the memory that the program needs
+    compile_time/                            reduce the time that IREE's compiler takes
+    cuda/                                    emit faster code for NVIDIA's GPUs
 
-`--no-fast` disables these rewrites, so correct results must not depend on them. ../faults and ../missing have the
-rewrites that correct results need. ../pipeline.py has the order of the passes.
+`--no-fast` disables these rewrites, so correct results must not depend on them. The rewrites without which results are
+wrong are in ../faults and ../missing. ../pipeline.py lists the passes in order.
 """

@@ -8,12 +8,12 @@
 IREE turns each op into a loop nest (`linalg.generic`) and fuses the loop nests much later. Until then, its passes and
 its verifier spend time on each op. A map becomes a single loop nest.
 
-An op joins the map that contains all readers of its result, if the shapes are equal. IREE would fuse these ops anyway,
-so the kernels and the values do not change. An exception is the subtraction in a softmax: outside a map, IREE would
-recognize the softmax, and its gradient would take up to 1.7 times as long.
+If all readers of an op's result are in one map, and the shapes are equal, the op joins this map. IREE would fuse these
+ops anyway, so the kernels and the values do not change. The subtraction in a softmax is an exception: if it is not in a
+map, IREE recognizes the softmax, and then the gradient takes up to 1.7 times as long.
 
-Reshapes, broadcasts and conversions of splats become splats first, so that the map contains a number instead of reading
-an array.
+First, reshapes, broadcasts and conversions of splat constants are folded to splat constants, so that the map contains
+a scalar constant instead of reading an array.
 """
 
 import functools
@@ -34,13 +34,13 @@ from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
-"""The float types that IREE's loop nests compute without converting to other types."""
+"""The float types on which IREE's loop nests compute without a conversion to another type."""
 
 
 CONSTANT = "stablehlo.constant"
 
 _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
-"""For each float type, the function that rounds a number to it."""
+"""For each float type, the NumPy type to which a number is rounded."""
 
 
 @slow(
@@ -60,7 +60,7 @@ def elementwise_maps(module: ir.Module | IrOp) -> int:
 
 
 def _fold(block: ir.Block) -> None:
-    """Replaces views and conversions of constant numbers in a block by constants."""
+    """Replaces views and conversions of splat constants in a block by splat constants."""
     for op in list(operations(block)):
         keeps = len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
         if keeps and (number := _number(op)) is not None:
@@ -70,7 +70,7 @@ def _fold(block: ir.Block) -> None:
 
 
 def _number(op: IrOp) -> ir.Attribute | None:
-    """The number that fills an op's result, as an attribute; None if it is unknown."""
+    """The number that fills the result of an op, if its operand is a splat constant. Returns None if it is unknown."""
     (x,), y = op.operands, op.results[0].type
     if _sizes(x.type) is None or _sizes(y) is None or (number := constant_splat(x)) is None:
         return None
@@ -89,7 +89,7 @@ def _drop_unread(block: ir.Block) -> None:
 
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
-    """The groups of two or more ops that become maps, each in the order of its ops."""
+    """Divides ops of a block into the groups that become maps. A group has at least two ops, in the block's order."""
     last_of: dict[ir.Operation, ir.Operation] = {}  # maps each op of a group to the group's last op
     groups: dict[ir.Operation, list[ir.Operation]] = {}
     for op in reversed(list(operations(block))):
@@ -104,7 +104,7 @@ def _groups(block: ir.Block) -> list[list[ir.Operation]]:
 
 
 def _is_of_scalars(op: IrOp) -> bool:
-    """Whether an op computes each element from constant numbers and from elements at the same place."""
+    """Whether an op is elementwise, and each operand is a splat constant or has the shape of the result."""
     if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
     read = [(x, _sizes(x.type)) for x in op.operands]
@@ -113,7 +113,7 @@ def _is_of_scalars(op: IrOp) -> bool:
 
 @functools.cache
 def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
-    """The sizes of a static array of floats or signless integers. None for another type."""
+    """The shape of a static array type of floats or signless integers. Returns None for other types."""
     if not is_static(type_):
         return None
     kind = type_.element_type
@@ -153,7 +153,7 @@ def _map(group: Sequence[IrOp]) -> bool:
 
 
 def _splat(x: IrValue) -> ir.DenseElementsAttr:
-    """The number that a splat constant repeats, as the value of a constant."""
+    """The value of a splat constant x, as the value of a scalar constant."""
     number = constant_splat(x)
     assert number is not None, x
     return ir.DenseElementsAttr.get_splat(_scalar(x), number)

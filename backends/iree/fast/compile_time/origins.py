@@ -1,11 +1,13 @@
-"""origins: tells which values IREE may find to be equal when it simplifies a program.
+"""origins: computes a key for each value, its origin, such that IREE merges only values of equal origin.
 
-    %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: of %x, of %x, a constant
+    %y = maximum %x, %x             the origin of %x
+    %z = pad %x, %0, low = [0]      the origin of %x
+    %c = add %1, %2                 the origin of constants, if %1 and %2 are constants
 
-IREE merges equal ops, folds constants, and may fold an op to its only nonconstant operand. Such an op has the origin of
-this operand, unless the op surely computes other numbers. Every other op has a new origin, which equal ops share: a
-product, a kernel, or an op whose operands have several origins. The hidden number of each mark (`marks.py`) has a
-separate origin.
+IREE merges equal ops, folds constants, and may fold an op to its only nonconstant operand. An op with one nonconstant
+operand therefore has the origin of this operand, unless the op certainly computes other numbers, as products and
+kernels do. An op whose operands have several origins, or that certainly computes other numbers, has a new origin. Equal
+ops share this new origin. The hidden number of each mark (`marks.py`) has a separate origin.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,10 +21,14 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 
 CONSTANT = "constant"
-"""The first entry of a constant's origin. For the result of constant folding it is the only entry."""
+"""The first entry of a constant's origin; the second entry is the value of the constant.
+
+The result of an op on constants also has an origin of constants, because IREE folds the op. This origin has no second
+entry, because the value is not computed here.
+"""
 
 Origin = tuple[Hashable, ...]
-"""A key for the source of a value. IREE may merge values of equal types and origins."""
+"""A key of a value. IREE may merge values whose types and origins are equal."""
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, Origin]:
@@ -61,7 +67,10 @@ def may_be_equal(values: Sequence[IrValue], of: Mapping[IrValue, Origin]) -> boo
 
 
 def _computes(op: IrOp, known: Sequence[np.generic | None]) -> bool:
-    """Whether an op surely computes other numbers than its operands. `known` has the numbers of constant operands."""
+    """Whether an op certainly computes other numbers than those of its operands.
+
+    `known` has the numbers that fill the constant operands, with None for those that are unknown.
+    """
     if op.name in PRODUCTS | {DISPATCH}:
         return True
     if op.name not in ELEMENTWISE or traits_of(op.name).flops == ".":

@@ -4,12 +4,12 @@
     %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
                                                       func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
 
-Half of IREE's compile time for host code goes into forming dispatches, which happens once for each function.
-`compile.py` inlines the functions afterwards, so that IREE plans the order of dispatches and the memory for the whole
-program.
+IREE forms dispatches once for each function, and this takes half of its compile time for host code. `compile.py`
+inlines the functions after dispatches are formed, so that IREE plans the order of dispatches and the memory for the
+whole program.
 
-IREE does not fuse ops across a function's borders. Therefore only values that IREE stores in any case, such as operands
-of kernels, may cross the borders of a repeat.
+IREE does not fuse an op in a function with an op outside of it. Therefore the inputs and results of such a function are
+only values that IREE would store in memory in any case, such as operands of kernels.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,10 +35,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function. A call takes compile time, too: IREE compiles it first and inlines it later."""
+"""The fewest ops of a function. Smaller ones do not pay, since a call takes compile time, too, until it is inlined."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function must save, and that all functions together must save: a compiler run takes 0.1 s."""
+"""The fewest ops that one function, and that all functions, must save. Inlining needs a compiler run of 0.1 s."""
 
 _Index = Mapping[ir.Operation, int]
 """The index of each op in the list of a program's ops without constants."""
@@ -46,11 +46,11 @@ _Index = Mapping[ir.Operation, int]
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
-"""`_APART`: ops that a function may not contain. `_FUSED`: ops that IREE fuses with their readers."""
+"""`_APART`: ops that a function may not contain. `_FUSED`: ops that IREE fuses with the readers of their results."""
 
 
 class Repeat(NamedTuple):
-    """A sequence of `period` ops that occurs `copies` times in a row, starting at op number `start`."""
+    """A sequence of `period` ops that occurs `copies` times in succession. The first op has the number `start`."""
 
     start: int
     period: int
@@ -58,7 +58,7 @@ class Repeat(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """The number of ops of all copies but one."""
+        """The number of ops that need not be compiled: those of all copies but one."""
         return self.period * (self.copies - 1)
 
     @property
@@ -68,12 +68,12 @@ class Repeat(NamedTuple):
 
 
 class RepeatFunction(NamedTuple):
-    """A repeat as a function. A pair (i, n) is operand n, or result n, of op i of a copy.
+    """The function that replaces the copies of a repeat. A pair (i, n) is operand n, or result n, of op i of a copy.
 
-    - `inner` maps operands to results of the same copy.
-    - `constants` maps operands to ops of constants.
+    - `inner` maps operands that are computed in the copy to the results that they read.
+    - `constants` maps operands that are constants to the ops of the constants.
     - `inputs` has, for each input of the function, the operands that read it.
-    - `outputs` has the results that ops outside the copy read.
+    - `outputs` has the results that ops outside of the copy read.
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
@@ -83,12 +83,12 @@ class RepeatFunction(NamedTuple):
 
 
 @slow(
-    "IREE compiles equal layers one by one until it has made dispatches; tiduc emits functions of equal layers.",
+    "IREE forms the dispatches of each of several equal layers; tiduc emits one function for equal layers.",
     "compile_time.py: bert",
 )
 @stage
 def repeats(module: ir.Module | IrOp) -> int:
-    """Outlines the repeats of the first function with a body, in place. Returns the number of functions created."""
+    """Outlines the repeats in the first function that has a body, in place. Returns the number of new functions."""
     body = module.operation.regions[0].blocks[0]
     block = next(op.regions[0].blocks[0] for op in functions_in(module) if len(op.regions[0].blocks))
     ops = _ops(block)
@@ -114,14 +114,14 @@ def _ops(block: ir.Block) -> list[ir.Operation]:
 
 
 def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
-    """A quick test whether ops of equal names and result types repeat. Most programs have no repeats."""
+    """Whether ops repeat, judged by their names and result types only. This quick test excludes most programs."""
     numbers: dict[Hashable, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
     return _longest(runs(alike, SAVED), 0, len(ops)) is not None
 
 
 def _broadcast_where_read(op: ir.Operation) -> None:
-    """Copies a broadcast before each reader, so that no function returns or receives a broadcast array."""
+    """Replaces a broadcast by a copy for each reader, so that no function takes or returns a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
@@ -138,7 +138,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
-    """Yields repeats that share no ops: first the repeat that saves the most ops, then those after and before it."""
+    """Yields disjoint repeats: the repeat that saves the most ops, and then those of the ops before and after it."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
@@ -154,7 +154,7 @@ def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
 
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
-    """A number per op: equal for ops that differ only in the values they read, negative if an op may not repeat."""
+    """A number for each op: equal for ops that differ only in their operands; negative if `_may_repeat` is false."""
     numbers: dict[Hashable, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
@@ -169,9 +169,10 @@ def _may_repeat(op: IrOp) -> bool:
 
 
 def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable, ...]:
-    """A key of the properties that repeated ops share. For ops in a region, includes the `numbers` of the read values.
+    """A key that is equal for ops that differ only in the values that they read: name, attributes, types and regions.
 
-    A region that reads a value from outside has a unique key, because only operands become a function's arguments.
+    For an op in a region, `numbers` numbers the region's values, and the key has the numbers of the operands. An op
+    whose region reads a value from outside has a unique key, because only operands become arguments of a function.
     """
     given = op.attributes
     attributes = [(name, given[name]) for name in given]
@@ -189,7 +190,6 @@ def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable
 
 
 def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
-    """Assigns the next numbers to values."""
     for x in values:
         numbers[x] = len(numbers)
 
@@ -210,10 +210,11 @@ def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
 
 
 class Borders(NamedTuple):
-    """Values that IREE would fuse with their readers: columns (number of the op, its first reader, its last reader).
+    """The values that a function should neither return nor take, because IREE would fuse their ops with their readers.
 
-    `leaving` has these values in the order of their ops. `entering` has the values that a function may take as inputs,
-    in the order of their first readers. Results of kernels and values that IREE always stores are in neither array.
+    Each array has a column for each value: the number of its op, of its first reader, and of its last reader. `leaving`
+    has the values that a function should not return, in the order of their ops. `entering` has those that it should not
+    take, in the order of their first readers. Results of kernels and values that IREE always stores are in neither.
     """
 
     leaving: NDArray[np.int64]
@@ -221,7 +222,7 @@ class Borders(NamedTuple):
 
 
 def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
-    """The values that a function's border must not separate from all of their readers."""
+    """Finds the values that a function must not separate from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
         for y in op.results if op.name != DISPATCH else ():
@@ -235,7 +236,7 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """Among ops `start` to `end` - 1, the repeat with the most copies whose borders cut no value. None if all do."""
+    """Among ops `start` to `end` - 1, the repeat with the most copies that cuts no value (`_cuts`). None if all do."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -247,11 +248,10 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
 
 
 def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int64]:
-    """For each start from `low` to `high` - 1, the number of values that a copy there cuts from their readers.
+    """For each start from `low` to `high` - 1, the number of values that a repeat would cut from their readers.
 
-    A value computed in the copy is cut if all its readers come after the copy. A value from before the second copy is
-    cut if all its readers are in that copy. IREE would have to store a cut value, instead of fusing its op with
-    readers.
+    A value of the first copy is cut if all its readers come after this copy. A value computed before the second copy is
+    cut if all its readers are in the second copy. IREE must store a cut value instead of fusing its op.
     """
     at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
     span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
@@ -280,7 +280,7 @@ def _is_stored(x: IrValue) -> bool:
 def _planned(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function, without its first or last copy if that copy differs. None if others differ."""
+    """A repeat and its function. Leaves out the first or the last copy if no function fits all. None if none fits."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -291,10 +291,10 @@ def _planned(
 def _part(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> RepeatFunction | None:
-    """The function that every copy of a repeat can call. None if no function fits. `of` maps values to their origins.
+    """The function that can replace every copy of a repeat. Returns None if no function fits.
 
-    Two inputs must be equal in all copies or differ in all copies, because IREE mixes up others (pass
-    `allow_inlining`). Values of equal origins (`origins.py`) count as equal.
+    `of` maps values to their origins (`origins.py`). A function does not fit if IREE may find two of its inputs to be
+    equal in some copy, because IREE would then mix up the inputs (see the pass `allow_inlining`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
@@ -326,7 +326,7 @@ def _part(
 
 
 def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
-    """The index in a copy of the op that computes x, and the index of the result. None if x comes from outside."""
+    """The pair (i, n) such that x is result n of op i of the copy at `start`. None if x is from outside of the copy."""
     if (op := definition(x)) is None:
         return None
     i = index.get(op.operation, -1) - start
@@ -334,7 +334,7 @@ def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int
 
 
 def _identity(x: IrValue) -> Hashable:
-    """A key for x. IREE merges values of equal keys: equal constants, and equal views of one value."""
+    """A key for x. Values that IREE merges have equal keys: equal constants, and equal views of one value."""
     if (constant := defined_by(x, *_CONSTANTS)) is not None:
         value: ir.Attribute = constant.attributes["value"]
         return value
@@ -343,7 +343,7 @@ def _identity(x: IrValue) -> Hashable:
 
 
 def _constant(values: Sequence[IrValue]) -> ir.Operation | None:
-    """The op of a constant that equals all values, or None."""
+    """The op of the first value if all values are equal constants, else None."""
     constants = [defined_by(x, *_CONSTANTS) for x in values]
     known = [each for each in constants if each is not None]
     if len(known) < len(constants):

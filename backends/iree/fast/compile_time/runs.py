@@ -1,15 +1,15 @@
-"""runs: finds the repetitions in a sequence of numbers.
+"""runs: finds the periodic parts of a sequence of numbers.
 
-    numbers  4 1 2 1 2 1 3   ->   a run from place 1 to 6, of period 2
+    numbers  4 1 2 1 2 1 3   ->   a run from index 1 to 6 (exclusive), of period 2
 
-A run is a maximal part of the sequence that equals itself shifted by its period, and that has at least two periods. A
-sequence has fewer runs than numbers. A run of period p contains a Lyndon word of length p that begins in the run's
-first p places. The word ends where the next smaller suffix of the sequence begins, in the order of the numbers or in
-the reverse order. From the word's place, the run extends in both directions while the sequence equals the shifted
-sequence.
+A run is a maximal part of the sequence in which each number equals the number one period later, and that is at least
+two periods long. A sequence has fewer runs than numbers. A run of period p contains a Lyndon word of length p that
+begins at one of the run's first p indices. The word ends where the next smaller suffix of the sequence begins, in the
+order of the numbers or in the reverse order. From the word, the run extends in both directions as long as the numbers
+equal the numbers one period later.
 
-Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). Suffixes are ranked, and their
-common prefixes measured, with the ranks of stretches of 1, 2, 4, ... numbers, in NumPy.
+Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The suffixes are ranked by NumPy:
+substrings of 1, 2, 4, ... numbers are ranked in turn. The ranks also give the length of common prefixes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 
 class Runs(NamedTuple):
-    """The start, the end, and the period of each run, as arrays of integers."""
+    """The start (inclusive), the end (exclusive) and the period of each run, as arrays of integers."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -28,7 +28,7 @@ class Runs(NamedTuple):
 
 
 def runs(numbers: Sequence[int], shortest: int) -> Runs:
-    """The runs in which at least `shortest` numbers equal the number one period before them."""
+    """Finds the runs in which at least `shortest` numbers equal the number one period earlier."""
     given = np.asarray(numbers, np.int64)
     ranks = _ranks(given, shortest)
     if ranks is None:
@@ -50,10 +50,10 @@ def runs(numbers: Sequence[int], shortest: int) -> Runs:
 
 
 def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
-    """The ranks of the stretches of 2^k numbers that begin at each place, for k = 0, 1, ..., until all ranks differ.
+    """For k = 0, 1, ..., the ranks of the substrings of 2^k numbers that begin at each index, until all ranks differ.
 
-    The end of the sequence cuts stretches off; a shorter stretch ranks first. Returns None if no two stretches of
-    `shortest` numbers are equal.
+    Near the end of the sequence, substrings are shorter; a prefix of another substring has a lower rank. Returns None
+    if no two substrings of `shortest` numbers are equal.
     """
     ranks = [np.unique(numbers, return_inverse=True)[1]]
     size = 1
@@ -66,7 +66,7 @@ def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
 
 
 def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
-    """For each place, the next place that holds a smaller value, or the end of the sequence."""
+    """For each index, the next index with a smaller value, or the length of the sequence if there is none."""
     places = np.empty(len(values), np.int64)
     waiting = [(min(values, default=0) - 1, len(values))]
     for i in range(len(values) - 1, -1, -1):
@@ -78,9 +78,9 @@ def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
 
 
 def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """The length of the longest equal stretches that begin at two places, for each pair of places.
+    """For each pair of indices, the length of the longest equal substrings that begin at the two indices.
 
-    `first` is before `second`.
+    The indices in `first` are less than those in `second`. `ranks` comes from `_ranks`.
     """
     length, n = np.zeros_like(first), len(ranks[0])
     for k in reversed(range(len(ranks))):
@@ -91,9 +91,9 @@ def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDA
 
 
 def _equal_before(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """The length of the longest equal stretches that end before two places, for each pair of places.
+    """For each pair of indices, the length of the longest equal substrings that end before the two indices.
 
-    `first` is before `second`.
+    The indices in `first` are less than those in `second`. `ranks` comes from `_ranks`.
     """
     length = np.zeros_like(first)
     for k in reversed(range(len(ranks))):

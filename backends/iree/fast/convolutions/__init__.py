@@ -1,7 +1,7 @@
 """Convolutions on CPUs as kernels of vectors. The pass is convolutions_to_kernels; the other files are its parts.
 
-Each dispatch is a `Code` (`emit/workgroups.py`). Its `form` determines the code; it has, for example, the tile of sums
-in registers. Its `numbers` are read at run time. Its `part` emits the code.
+Each dispatch is a `Code` (`emit/workgroups.py`). Its `form` has the properties that determine the code, such as the
+tile of sums in registers. The code reads its `numbers` at run time. Its `part` emits the code.
 
     file                dispatch            form              part
     channels_first      convolution         ImageForm         ImagePart (image_parts)
@@ -10,7 +10,9 @@ in registers. Its `numbers` are read at run time. Its `part` emits the code.
                         panels              _PanelsForm       _PanelsPart
     toward_depthwise    toward_depthwise    _DepthwiseForm    _DepthwisePart
 
-An `ImageTile` covers features and places of an image. A `KernelTile` covers offsets of a window and features.
-`ImageSums` and `KernelSums` choose the best tile. In `channels_first`, groups only shorten the sums. `_is_fast` and
-`_least` in convolutions_to_kernels.py select the grouped convolutions that get a kernel.
+In these files, a place is a spatial position in the result of a convolution, and an offset is a position in its window.
+An `ImageTile` covers features and places of a result. A `KernelTile` covers features and offsets, because the gradient
+with respect to a kernel has an element for each offset. `ImageSums` and `KernelSums` choose the best tile.
+`channels_first` supports groups: they only shorten the sums. `_is_fast` and `_least` in convolutions_to_kernels.py
+decide which convolutions get a kernel.
 """

@@ -1,4 +1,4 @@
-"""by_product: a convolution as a matrix product of its kernel and the windows of its image."""
+"""by_product: computes a convolution as one matrix product of its kernel and the windows of its image (im2col)."""
 
 import math
 
@@ -10,10 +10,7 @@ from tiduc.dialect.shapes.types import shape
 
 
 def by_product(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution as a product of w and the windows of the image.
-
-    The convolution has one group, and its image is not dilated.
-    """
+    """The result of a convolution, as a matrix product. It must have one group and no base dilation."""
     features, results, *spatial = c.layout.kernel
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
@@ -22,7 +19,7 @@ def by_product(b: Emitter, c: Convolution) -> Result:
 
 
 def _patches(b: Emitter, c: Convolution) -> IrValue:
-    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
+    """The windows of the images as a matrix with a row for each (feature, offset), a column for each (image, place)."""
     (batch, features, *spatial), w = c.layout.input, c.window
     order = [features, batch, *spatial]
     offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]

@@ -1,11 +1,12 @@
-"""channels_first: convolutions with channels first, in tiles of registers, without patches or transposes.
+"""channels_first: convolutions with channels first, whose sums are kept in registers, without patches or transposes.
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
 A tile covers some features o and some vectors of places t. The sums of a tile stay in registers. Each step loads the
 vectors of x once, and multiplies them by one kernel element for each feature. The kernel is read in its order in
-memory, forwards or reversed. Columns between the rows of a result are computed but not stored. One dispatch computes
-all phases of a result (phases.py); each phase reads other elements of the kernel.
+memory, forwards or reversed. The places t include padding between the rows of the image; the sums for these places are
+computed but not stored. If the image is dilated, the result consists of phases (phases.py). One dispatch computes all
+phases; each phase reads other elements of the kernel.
 """
 
 import math
@@ -31,30 +32,30 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of images that a part reads, so that the images stay in the level 2 cache for all features."""
+"""The most bytes of an image that a part reads. They must stay in the level 2 cache while all features are computed."""
 _CHANNELS = 32
-"""The most channels that are added at a time if channels are the kernel's outer dimension."""
+"""The most channels that a tile adds before the next tile begins, if channels are the kernel's outer dimension."""
 _TILES_OF_PART = 64
-"""The most tiles of a part that adds some channels at a time."""
+"""The most tiles, along features, of a part whose tiles do not add all channels at once."""
 _PARTS = 8
-"""The number of parts that is enough for all threads. More parts by features would make the code slower."""
+"""The number of parts that suffices for all threads. Dividing features into more parts would make the code slower."""
 _STORE = 4
 """The number of cycles in which a vector of the result is stored."""
 
 
 @cache
 def _tiles(registers: int) -> list[ImageTile]:
-    """The tiles whose sums fit into the registers, together with the vectors of x and a kernel element."""
+    """The tiles whose sums, vectors of x and one kernel element together fit into this number of registers."""
     pairs = [ImageTile(r, v) for v in range(1, 9) for r in range(1, 17)]
     return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
 
 
 @dataclass(frozen=True)
 class ImageSums:
-    """The numbers from which the tile is chosen.
+    """The sizes of a convolution from which its tile is chosen.
 
-    `features` counts the features of a group, `flat` the places of a part, and `lanes` the lanes of a vector. `steps`
-    is the mean number of terms of a sum, over the phases that have terms.
+    `features` is the number of features of a group, `flat` the number of places of a part, and `lanes` the number of
+    elements of a vector. `steps` is the number of terms of a sum, averaged over the phases that have terms.
     """
 
     features: int
@@ -63,7 +64,7 @@ class ImageSums:
     steps: float
 
     def cycles(self, tile: ImageTile) -> float:
-        """The estimated cycles for the features of a group at the places of a part."""
+        """The estimated cycles in which all features of a group are computed at the places of a part, with a tile."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
             1 if self.features % tile.features == 0 else 2
@@ -71,15 +72,16 @@ class ImageSums:
         return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
 
     def best(self, registers: int) -> ImageTile:
-        """The tile of the fewest cycles that fits into the registers."""
+        """The tile with the fewest estimated cycles, among those that fit into this number of registers."""
         return min(_tiles(registers), key=self.cycles)
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
-    """The result of a convolution whose one or two spatial dimensions come last in the image and in the result.
+    """Computes a convolution with one or two spatial dimensions, which come last in the image and in the result.
 
-    The image must not be dilated. `elements` says which kernel elements each phase reads, for each dimension; the
-    default is one phase that reads all. Several phases are successive images of the result.
+    The image must not be dilated. `elements` has, for each spatial dimension, the kernel elements that each phase
+    reads; by default, there is one phase, which reads all elements. If there are several phases, they are successive
+    images of the returned result.
     """
     planes = Planes.of(c)
     y, labels = pointwise(b, c, planes), (BATCH, FEATURES)
@@ -92,7 +94,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The number of rows of a part: the largest divisor of all rows for which a part reads at most `_BLOCK` bytes."""
+    """The rows of a part: the largest divisor of the number of rows with which a part reads at most `_BLOCK` bytes."""
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -126,28 +128,30 @@ def _computed(
 
 
 def _last_row(planes: Planes, rows: int) -> int:
-    """The place where the last `rows` rows begin."""
+    """The index, in a plane, at which the last `rows` rows begin."""
     return (planes.places[0] - rows) * planes.pitch
 
 
 def _planned(
     c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool, registers: Registers
 ) -> tuple[ImageForm, ImageSizes[int]]:
-    """Returns the properties of a convolution that determine its code, and the sizes of its parts."""
+    """Returns the properties of a convolution that determine its code, and the sizes that the code reads."""
     group, summed = c.outputs // c.groups, c.features // c.groups
     width, rows = lanes(c.x, registers), _rows_of_part(c, planes)
     flat = planes.flat(rows)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
     tile = ImageSums(group, flat, width, summed * steps).best(registers.number)
-    # If rows are shorter than a vector, or masked stores are slow, the places between rows are removed later.
+    # If rows are shorter than a vector, or masked stores are slow, the result includes the places between rows, and
+    # `_computed` removes them.
     least = width - 1 if registers.bits == MASKED else planes.pitch
     between = planes.places[1] < min(least, planes.pitch)
     columns = planes.pitch if between else planes.places[1]
     channels = _channels(c, summed)
     blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))
     features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
-    # The last tile overlaps the tile before it, unless the overlap would add channels twice.
+    # The last tile ends where the part ends, so it may overlap the tile before it. If channels are added in several
+    # blocks, tiles must not overlap, because the channels of a block would be added twice.
     last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
     form = ImageForm(
         tile,
@@ -184,9 +188,10 @@ def _planned(
 
 
 def _channels(c: Convolution, summed: int) -> int:
-    """The number of channels that a tile adds before the next tile: all, or fewer if channels are the outer dimension.
+    """The number of channels that a tile adds before the next tile begins.
 
-    A CPU prefetches a kernel only if the code reads few parts of the kernel at a time.
+    If channels are the kernel's outer dimension, at most `_CHANNELS` are added, because a CPU prefetches the kernel
+    only if the code reads few separate parts of it at a time. Otherwise, all channels are added.
     """
     if c.layout.kernel[0] > c.layout.kernel[1] or summed <= _CHANNELS:
         return summed
@@ -196,7 +201,8 @@ def _channels(c: Convolution, summed: int) -> int:
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
     """The number of output features that one part computes.
 
-    Phases, images, groups and rows give `others` parts. Features are divided only if the threads need more parts.
+    The division by phases, images, groups and rows gives `others` parts. The features of a group are divided further
+    only if this is too few parts for the threads.
     """
     if blocks == 1:
         return tile.features

@@ -1,4 +1,4 @@
-"""`Convolution`: a convolution as a record. `Result`: the result with its dimensions in any order."""
+"""`Convolution`: a record of a convolution, with rewrites to equivalent ones. `Result`: its result in any layout."""
 
 import math
 from dataclasses import astuple, dataclass, field, replace
@@ -19,18 +19,18 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 BATCH, FEATURES = -2, -1
-"""The labels of the dimensions that are not spatial; the label of a spatial dimension is its index."""
+"""The labels of the batch and feature dimensions in `Result.axes`. The label of spatial dimension d is d."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a convolution; `axes` has the label of each dimension of the value."""
+    """The result of a convolution, with dimensions in any order: dimension i of the value has the label `axes[i]`."""
 
     value: IrValue
     axes: tuple[int, ...]
 
     def in_layout(self, b: Emitter, output: Numbers) -> IrValue:
-        """The value, transposed so that its batch, feature and spatial dimensions are at the positions of `output`."""
+        """Transposes the value to a layout: `output` has the positions of the batch, feature and spatial dimensions."""
         labels = [BATCH, FEATURES, *range(len(output) - 2)]
         wanted = [labels[output.index(d)] for d in range(len(output))]
         return b.transpose(self.value, [self.axes.index(label) for label in wanted])
@@ -40,8 +40,8 @@ class Result:
 class Convolution:
     """A convolution of x with the kernel w, of static shapes.
 
-    `places` is the spatial shape of the result. The window is reversed along the spatial dimensions `reversed`.
-    `groups` is the feature group count.
+    `places` is the spatial shape of the result. `reversed` has the spatial dimensions along which the window is
+    reversed. `groups` is the feature group count.
     """
 
     x: IrValue = field(repr=False)
@@ -54,7 +54,10 @@ class Convolution:
 
     @staticmethod
     def of(op: IrOp) -> "Convolution":
-        """The convolution of an op. Absorbs a reversal of the kernel."""
+        """The convolution that an op computes.
+
+        If the kernel is the result of a `reverse` op, reads the op's operand.
+        """
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
         turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
@@ -84,12 +87,12 @@ class Convolution:
 
     @property
     def features(self) -> int:
-        """The number of x's features."""
+        """The number of input features, in all groups."""
         return int(shape(self.x)[self.layout.input[1]])
 
     @property
     def outputs(self) -> int:
-        """The number of the result's features."""
+        """The number of output features, in all groups."""
         return int(shape(self.w)[self.layout.kernel[1]])
 
     @property
@@ -98,17 +101,18 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """This convolution without the `reverse` that computes w; the window is reversed instead.
+        """If a `reverse` computes w, an equivalent convolution that reads its operand and reverses the window instead.
 
-        A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. A mark of w (`emit/marks.py`)
-        is dropped: if the convolution is rematerialized, the mark of its image is enough.
+        A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. If w is a mark
+        (`emit/marks.py`), the value that it copies is read. IREE still does not merge a rematerialized convolution with
+        the original one, because its image is a mark, too.
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
         reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
         if reverse is not None:
-            # The reversed dimensions, counted from the end. The reshape must keep the sizes of these and of later
-            # dimensions.
+            # The reversed dimensions as negative indices. The reshape must not change the sizes of these dimensions or
+            # of the dimensions after them.
             ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
             places = {len(shape(self.w)) + d for d in ends}
             spatial = self.layout.kernel[2:]
@@ -119,7 +123,7 @@ class Convolution:
 
     @property
     def has_holes(self) -> bool:
-        """Whether the image is dilated."""
+        """Whether the image has a base dilation, so that there are zeros between its elements."""
         return math.prod(self.window.base) > 1
 
     @property
@@ -128,13 +132,13 @@ class Convolution:
         return math.prod(self.places) < math.prod(self.window.sizes)
 
     def spatial_last(self, b: Emitter) -> "Convolution":
-        """This convolution with the spatial dimensions of the image and of the result last and in order."""
+        """An equivalent convolution whose image and result have their spatial dimensions last, and in order."""
         order, image = _with_spatial_last(self.layout.input)
         _, output = _with_spatial_last(self.layout.output)
         return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
 
     def in_order(self, b: Emitter) -> "Convolution":
-        """`spatial_last`, with the kernel's dimensions in the same order and the kernel not reversed."""
+        """`spatial_last`, but the kernel also has its spatial dimensions last, and the window is not reversed."""
         order, kernel = _with_spatial_last(self.layout.kernel)
         spatial = self.layout.kernel[2:]
         w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
@@ -143,11 +147,12 @@ class Convolution:
         return replace(c, w=b.transpose(w, order), layout=layout, reversed=())
 
     def exchanged(self) -> "Convolution | None":
-        """This convolution with x and w exchanged, so that x becomes the kernel. None if w is dilated or in groups.
+        """The convolution of w with the kernel x. Returns None if w is dilated or has groups.
 
-        `restored` converts the result back. Element j of w is multiplied by element i of x at place o = i * base - j +
-        low. As o decreases when j increases, places are counted from the end. If w is reversed, x is reversed instead
-        of the result.
+        `restored` converts its result to the result of this convolution. Element j of w is multiplied by element i of x
+        at place o = i * base - j + low. As o decreases if j increases, the exchanged convolution computes the places in
+        reverse order, and `restored` reverses them. If w is reversed, the exchanged convolution reverses x instead, and
+        the places are in order.
         """
         if self.groups > 1 or set(self.window.dilation) != {1}:
             return None
@@ -169,16 +174,17 @@ class Convolution:
         return replace(self, x=self.w, w=self.x, layout=layout, window=window)
 
     def restored(self, b: Emitter, y: Result) -> Result:
-        """The result of this convolution, from the result `y` of `exchanged`."""
+        """Converts y, the result of the convolution `exchanged()`, to the result of this convolution."""
         turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
         names = {BATCH: FEATURES, FEATURES: BATCH}
         value = b.reverse(y.value, turned) if turned else y.value
         return Result(value, tuple(names.get(label, label) for label in y.axes))
 
     def folded(self, b: Emitter) -> "Convolution":
-        """An equivalent convolution without the first spatial dimension. `unfolded` converts its result back.
+        """A convolution with one spatial dimension less. `unfolded` converts its result to that of this convolution.
 
-        A place along the first spatial dimension becomes an image. An offset of the window along it becomes a channel.
+        Each place along the first spatial dimension becomes an image of its own. Each offset of the window along this
+        dimension becomes a channel.
         """
         (batch, features, first, *rest), w = self.layout.input, self.window
         x = b.transpose(self.x, [batch, features, first, *rest])
@@ -207,7 +213,7 @@ class Convolution:
         )
 
     def unfolded(self, b: Emitter, y: Result) -> Result:
-        """The result of this convolution, from the result `y` of `folded`."""
+        """Converts y, the result of the convolution `folded(b)`, to the result of this convolution."""
         at, sizes = y.axes.index(BATCH), shape(y.value)
         axes = [label + (label >= 0) for label in y.axes]
         sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
@@ -215,6 +221,9 @@ class Convolution:
 
 
 def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
-    """The order of dimensions with the spatial dimensions last, and `numbers` after a transpose to this order."""
+    """Returns a permutation that moves the spatial dimensions to the end, and `numbers` after this transpose.
+
+    `numbers` has the positions of the two other dimensions, which keep their order, and of the spatial dimensions.
+    """
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)

@@ -1,15 +1,16 @@
-"""convolutions_to_kernels: convolutions as kernels of vectors, for CPUs.
+"""convolutions_to_kernels: replaces convolutions by kernels of vectors, on CPUs.
 
-    y = convolution(x, w)                      ->  sums in tiles of registers (channels_first.py)
-    y = convolution(x, w), windows of 1        ->  products in tiles (pointwise.py)
-    y = convolution(x with holes, w)           ->  one convolution of x for each phase of the result (phases.py)
-    y = convolution(x, w), few places          ->  vectors along features, as toward a kernel (toward_kernels.py); or a
-                                                   product of w and the windows of x (by_product.py)
-    y = convolution(x, w), batch groups        ->  toward the kernel of a depthwise convolution (toward_depthwise.py)
-    y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
-                                                   and the window's offsets there are channels
+    convolution                       is replaced by
 
-IREE's code takes longer than these kernels by up to these factors:
+    of any images                     a kernel that keeps tiles of sums in registers (channels_first.py)
+    the window has one element        matrix products in tiles (pointwise.py)
+    the image is dilated              one convolution of the image without zeros for each phase (phases.py)
+    the window exceeds the result     a kernel with vectors along features (toward_kernels.py), or one product of w and
+                                      the windows of x (by_product.py)
+    with batch groups                 a kernel for gradients of depthwise convolutions (toward_depthwise.py)
+    of volumes                        a convolution of images (`Convolution.folded`)
+
+IREE's code takes up to this many times as long as these kernels:
 
     16          channels come first
     30          volumes
@@ -18,10 +19,10 @@ IREE's code takes longer than these kernels by up to these factors:
     7           groups of several features
     3           channels are last, on CPUs without AVX-512
 
-The kernels read all arrays in their order in memory, except that images with channels last are transposed first.
+Images with channels last are transposed first. The kernels read all other arrays in their order in memory.
 
-If there are few places, the image and the kernel may exchange roles. A small image with holes then needs no phases, and
-vectors run along the larger number of features.
+If the window is larger than the result, the image and the kernel may exchange roles (`Convolution.exchanged`). A small
+dilated image then needs no phases, and vectors run along the features of the array that has more of them.
 """
 
 import math
@@ -44,39 +45,48 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**20
-"""IREE's own code is as fast below this number of multiplications."""
+"""The number of multiplications below which IREE's own code is as fast."""
 
 _FEW_WINDOWS = 1 / 8
-"""A product with the windows of the image is faster up to this number of windows for each feature of the result."""
+"""`by_product` is faster if the number of windows is at most this number times the features of the result."""
 
 _LARGEST_KERNEL = 49
-"""The most elements of a layer's window. Windows of gradients toward kernels are larger, because they are images."""
+"""The most elements of the window of a network's layer.
+
+A convolution that computes the gradient with respect to a kernel has a larger window, because its window is an image.
+"""
 
 _FEW_IMAGES = 8
-"""With fewer images than this, copying a kernel that is larger than the images does not pay."""
+"""The number of images below which it does not pay to copy a kernel that is larger than all images together."""
 
 _WORK_POINTWISE = 2**17
-"""The value of `_WORK` for windows with one element, whose convolutions are products."""
+"""The number that replaces `_WORK` if the window has one element, so that the convolution is a matrix product."""
 
 _WORK_DEPTHWISE = 2**16
-"""The value of `_WORK` for depthwise convolutions."""
+"""The number that replaces `_WORK` if the convolution has groups."""
 
 _WORK_DILATED = 2**14
-"""The value of `_WORK` for dilated images: IREE does only about a thousand multiplications in a microsecond there."""
+"""The number that replaces `_WORK` if the image is dilated.
+
+IREE's code for such convolutions does only about a thousand multiplications in a microsecond.
+"""
 
 
 @slow(
-    "IREE is slow at convolutions with channels first, large windows or holes; tiduc emits kernels of vectors.",
+    "IREE is slow at convolutions with channels first, large windows or base dilation; tiduc emits kernels of vectors.",
     "convolutions.py: resnet, 56: forward",
 )
 @stage
 def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
-    """Rewrites convolutions in place, if that makes them faster. Returns the number of rewritten convolutions."""
+    """Rewrites the convolutions of a module, in place, that kernels compute faster.
+
+    Returns the number of rewritten ops.
+    """
     return rewrite(module, {"stablehlo.convolution": _faster}, settings) if settings.vectors else 0
 
 
 def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a convolution, computed by kernels of vectors. None if IREE's code is as fast."""
+    """Computes a convolution by kernels of vectors; returns its result. None if IREE's code is as fast."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     c, (_, batches) = Convolution.of(op), group_counts(op)
@@ -99,16 +109,20 @@ def _least(c: Convolution, batches: int) -> int:
 
 
 def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """The result with batch groups. None for volumes, dilated images, and groups of several images or outputs."""
+    """Computes a convolution with batch groups, as in the gradient of a depthwise convolution toward its kernel.
+
+    Returns None for volumes, dilated images, feature groups, and batch groups of several images or outputs.
+    """
     if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
         return None
     return toward_depthwise(b, c.in_order(b))
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
-    """Whether IREE's code is as fast: channels are last, and each channel is a group or windows have one element.
+    """Whether IREE's own code is as fast as kernels.
 
-    On CPUs with AVX-512, IREE's code is as fast for most convolutions with channels last.
+    It is if channels are last, and the convolution is depthwise or its window has one element. On CPUs with AVX-512, it
+    is for most other convolutions with channels last, too.
     """
     if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
         return False
@@ -120,7 +134,7 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution, computed by kernels of vectors. None if an image has too many phases."""
+    """Computes a convolution without batch groups by kernels of vectors. Returns None if there are too many phases."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
@@ -132,10 +146,10 @@ def computed(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result if windows have more elements than the result has places. None if other forms are faster.
+    """Computes a convolution whose window has more elements than the result has places.
 
-    A product reads a layer's kernel in place. The other forms here copy the kernel into another order, which pays only
-    for small kernels or many images.
+    Returns None if the kernels for other convolutions are faster. `by_product` reads a layer's kernel in place.
+    `toward_kernel` copies the kernel in another order, which pays only for small kernels or many images.
     """
     features, results, *spatial = c.layout.kernel
     is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed

@@ -2,8 +2,8 @@
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
-The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share one compiled code.
-`ImageForm` and the types of the arrays determine the code; the kernel's type has the size of the window.
+The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share compiled code.
+`ImageForm` and the types of the arrays determine the code. The size of the window is part of the kernel's type.
 """
 
 import math
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhaseElements:
-    """The kernel elements that each phase (phases.py) of the result reads, along one dimension.
+    """The kernel elements that each phase (phases.py) of the result reads, along one dimension of the window.
 
-    Phase r reads `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element number j of these is multiplied
-    by the plane's element at offset `shifts[r] + j * dilation` in the window.
+    Phase r reads `sizes[r]` kernel elements: `first[r]`, `first[r] + step`, and so on. The j-th of them is multiplied
+    by the image's element at offset `shifts[r] + j * dilation` in the window.
     """
 
     sizes: tuple[int, ...]
@@ -38,14 +38,14 @@ class PhaseElements:
 
 @dataclass(frozen=True)
 class ImageTile:
-    """A tile of sums that are computed together: `features` features times `vectors` vectors of places."""
+    """A tile of sums in registers: for each of `features` features, `vectors` vectors with a sum for each place."""
 
     features: int
     vectors: int
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step. A load across cache lines counts twice."""
+        """The cycles of one step. Loads of vectors count twice, because they cross cache lines."""
         return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
@@ -57,7 +57,7 @@ class ImageForm:
     vector: int
     """The number of elements of a vector."""
     kernel: tuple[int, ...]
-    """The indices of the kernel's dimensions: of channels, of features, and of the window's dimensions."""
+    """The indices of the kernel's dimensions, in the order: channels, features, and the window's dimensions."""
     reversed: tuple[int, ...]
     """The indices of the reversed dimensions of the window."""
     elements: tuple[PhaseElements, ...]
@@ -65,11 +65,11 @@ class ImageForm:
     swapped: bool
     """Whether the features are the first dimension of the result, and the images are the second."""
     even: bool
-    """Whether all features of all tiles are features of the result."""
+    """Whether tiles divide the features of a group evenly, so that no tile extends beyond the group."""
     between: bool
     """Whether the result includes the places between rows."""
     full: bool
-    """Whether the result includes all places of all tiles, also those between rows."""
+    """Whether all places of all tiles, including those between rows, are in the result, so that stores need no mask."""
 
     @property
     def width(self) -> int:
@@ -82,7 +82,7 @@ class ImageForm:
         return math.prod(len(each.sizes) for each in self.elements)
 
     def order(self, image: T, feature: T) -> list[T]:
-        """The image number and the feature number, in the order of the result's dimensions."""
+        """Returns its two arguments in the order in which the result has the image and feature dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
 
@@ -117,7 +117,7 @@ class ImageSizes(NamedTuple, Generic[N]):
 
 
 class _Taken(NamedTuple):
-    """The kernel elements that one phase reads along one dimension, as in `PhaseElements`."""
+    """The kernel elements that one phase reads along one dimension: its entries in `PhaseElements`."""
 
     size: SizeLike
     first: SizeLike
@@ -125,9 +125,10 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The place of a tile: the image, the first channel in x (`of_image`) and in w, the features, the first place `t`.
+    """The indices at which a tile begins.
 
-    `taken` has the kernel elements that the tile's phase reads.
+    They are the image, the first channel in x (`of_image`) and in w (`channel`), the features, and the first place `t`.
+    `taken` has the kernel elements that the tile's phase reads, for each dimension of the window.
     """
 
     image: SizeLike
@@ -140,9 +141,9 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ImagePart:
-    """Emits a part of a convolution: some features and some rows.
+    """Emits the code for a part of a convolution: some features of some rows of one image.
 
-    `x` holds the images as planes, and `w` is the kernel.
+    `x` has the images as planes (planes.py), and `w` is the kernel.
     """
 
     form: ImageForm
@@ -152,11 +153,11 @@ class ImagePart:
 
     @property
     def features(self) -> SizeLike:
-        """The number of features of a part. If a tile adds all channels at once, a part has one tile's features."""
+        """The number of features of a part: those of one tile, if a tile adds all channels at once."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part with this index: all its tiles."""
+        """Emits the code for the part with the indices `place`: a loop nest over its tiles."""
         (result, rows, number), n = place, self.sizes
         phase = k.held(quotient(result, n.images)) if self.form.phases > 1 else 0
         image, taken = k.held(result - phase * n.images), self.taken(k, phase)
@@ -171,7 +172,7 @@ class ImagePart:
         def tile(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
             t = k.held(smaller(place[2] * self.form.width, n.last))
-            # Features beyond the group are computed as copies of the last feature, and are not stored.
+            # If the tile extends beyond the group, the last feature is computed repeatedly, and stored once.
             each = [start + feature + r for r in range(self.form.tile.features)]
             features = [
                 k.held(group * n.group + (o if self.form.even else smaller(o, n.group - 1))) for o in each
@@ -190,7 +191,7 @@ class ImagePart:
         return ArrayPart(k.nest(counts, [out], tile)[0], starts, sizes)
 
     def taken(self, k: Vectors, phase: SizeLike) -> list[_Taken]:
-        """The kernel elements that a phase reads, for each dimension."""
+        """The kernel elements that a phase reads, for each dimension of the window."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
             inner //= len(each.sizes)
@@ -203,7 +204,7 @@ class ImagePart:
     def before(
         self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
     ) -> list[IrValue]:
-        """The sums that earlier steps stored in the part `out`. Zeros if there is only one step."""
+        """The sums of a tile that earlier blocks of channels stored in `out`. Zeros if there is only one block."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
@@ -234,9 +235,9 @@ class ImagePart:
         taken: Sequence[_Taken],
         numbers: Sequence[SizeLike],
     ) -> list[SizeLike]:
-        """The index of a kernel element along each dimension of the kernel.
+        """The indices of a kernel element.
 
-        `numbers[d]` counts the phase's elements along dimension d of the window.
+        It is the phase's element `numbers[d]` along each dimension d of the window.
         """
         layout = self.form.kernel
         place: list[SizeLike] = [0] * len(layout)
@@ -249,9 +250,9 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
     ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
-        """For each vector of a tile at place t, its indices in the part, with masks of the stored lanes.
+        """For each vector of a tile at place t, the stores of the vector: indices in the part, and the mask of lanes.
 
-        If the part omits the places between rows, a vector is stored twice, because its last lanes may belong to the
+        If the part omits the places between rows, each vector has two stores, because its last lanes may belong to the
         next row.
         """
         vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.form.tile.vectors)]
@@ -265,7 +266,7 @@ class ImagePart:
         return targets
 
     def _of_vector(self, k: Vectors, t: SizeLike) -> list[tuple[SizeLike, list[IrValue]]]:
-        """For the vector at place t, its indices along the part's last dimension, with masks of the stored lanes."""
+        """The stores of the vector at place t: the index along the part's last dimension, and masks of the lanes."""
         pitch, columns = self.sizes.pitch, self.sizes.columns
         size = self.sizes.rows * columns
         if self.form.between:
@@ -280,7 +281,10 @@ class ImagePart:
 
 
 def _entry(k: Vectors, table: Sequence[int], number: SizeLike) -> SizeLike:
-    """The entry of a table at index `number`. An integer if all entries are equal."""
+    """Looks up the entry of a table at index `number`, by a chain of selects.
+
+    If all entries are equal, returns an int.
+    """
     if len(set(table)) == 1:
         return table[0]
 

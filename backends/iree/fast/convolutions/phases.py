@@ -1,4 +1,4 @@
-"""by_phases: convolutions of dilated images, computed without the zeros between the elements of the image.
+"""by_phases: computes a convolution of a dilated image without multiplying the zeros between the image's elements.
 
     y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
 
@@ -26,14 +26,14 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _PHASES = 64
-"""The most phases of a convolution that is divided into phases."""
+"""The most phases for which a convolution is rewritten."""
 
 
 class Phase(NamedTuple):
     """One phase along one dimension: its kernel elements, and the window that they form.
 
-    The `size` kernel elements are `first`, `first + step`, and so on. Their places in x are `dilation` apart. `low` is
-    the padding before x.
+    The phase has `size` kernel elements: `first`, `first + step`, and so on. The elements of x by which two successive
+    kernel elements are multiplied are `dilation` apart. `low` is the padding before x.
     """
 
     first: int
@@ -49,9 +49,9 @@ class Phase(NamedTuple):
 
 
 def by_phases(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution whose spatial dimensions come last. Each phase reads the kernel without a copy.
+    """Computes a convolution of a dilated image, whose spatial dimensions come last. The kernel is not copied.
 
-    None if there are too many phases, or strides along a dilated dimension.
+    Returns None if there are more than `_PHASES` phases, or strides along a dilated dimension.
     """
     counts = _counts(c)
     if counts is None:
@@ -68,7 +68,7 @@ def by_phases(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _counts(c: Convolution) -> tuple[int, ...] | None:
-    """The spatial shape of each phase. None for too many phases, or for strides along a dilated dimension."""
+    """The spatial shape of each phase. Returns None in the cases in which `by_phases` does."""
     base = c.window.base
     if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
         return None
@@ -78,7 +78,7 @@ def _counts(c: Convolution) -> tuple[int, ...] | None:
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
 ) -> IrValue:
-    """The phases as successive images of the result. A phase to which no kernel element contributes is zero."""
+    """The phases as successive images, each by its own convolution. A phase without kernel elements is zero."""
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
@@ -90,9 +90,9 @@ def _among_zeros(
 
 
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
-    """A window that covers the elements of all phases along a dimension, and the elements of each phase.
+    """Joins the phases along a dimension: a window that covers the windows of all phases, and the elements of each.
 
-    The phases' windows begin at different offsets; this window covers them all. A single phase keeps its own window.
+    The windows of the phases begin at different offsets. If there is only one phase, its own window is returned.
     """
     if len(phases) == 1:
         (p,) = phases
@@ -137,7 +137,7 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
 def _interleaved(
     b: Emitter, parts: IrValue, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
 ) -> Result:
-    """The result in its layout, from phases in an array with the dimensions (phases, *labels)."""
+    """Interleaves the phases to the result. `parts` has the phases as its first dimension, then those with `labels`."""
     base, rank = c.window.base, c.rank
     sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
     parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])

@@ -1,14 +1,15 @@
 """planes: images stored so that each offset of a window has a constant distance in memory from the window's start.
 
-    x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
+    x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     and a row of zeros before and after; the pitch is 4
 
-At offset (i, j), a window at place (p, q) reads x[(p + i) pitch + q + j]. A vector of x at t + i pitch + j therefore
-has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of the next
-row. With strides, each remainder of rows and columns modulo the strides has its own plane:
+At offset (i, j), a window at place (p, q) reads x[(p + i) pitch + q + j]. Let t = p pitch + q. A vector of x that
+begins at t + i pitch + j then has the elements for the places t, t + 1, ..., even if a row ends among them. The right
+padding of a row is also the left padding of the next row. If the window has strides, the rows and columns of an image
+are divided by their remainders modulo the strides, and each pair of remainders has its own plane:
 
     stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
 
-The code that reads or writes planes reads their sizes at run time, so that images of many sizes share it.
+The code that reads or writes planes reads their sizes at run time, so that images of many sizes share this code.
 """
 
 import math
@@ -31,10 +32,10 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Offsets:
-    """Maps each offset of a window to the element of a plane that the window reads there.
+    """Maps each offset of a window to the element of a plane that the window reads at this offset.
 
-    `remainders` lists the remainders of rows, and the remainders of columns, that have planes. Only `pitch`, the
-    distance between rows of a plane, depends on the size of the images.
+    `remainders` has the remainders of rows modulo their stride that have planes, and those of columns. Only `pitch`,
+    the distance between rows of a plane, depends on the size of the images.
     """
 
     strides: Pair
@@ -43,7 +44,7 @@ class Offsets:
     pitch: SizeLike | None = None
 
     def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
-        """For an offset of the window, the index of the plane, and the element's distance from the window's start."""
+        """For an offset of the window, the index of a plane, and the distance in it from the window's start."""
         assert self.pitch is not None, "the code knows the distance of rows"
         plane: SizeLike = 0
         at: SizeLike = 0
@@ -58,10 +59,10 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of images, for a convolution of one or two spatial dimensions. A one-dimensional image has one row.
+    """The planes of the images of a convolution of one or two spatial dimensions. A one-dimensional image has one row.
 
-    Each pair is for rows and columns. `places` is the size of the result, `image` the size of an image, and the rest
-    describes the window.
+    Each pair is (rows, columns). `places` is the spatial size of the result, and `image` that of an image. `sizes`,
+    `strides` and `dilation` describe the window; `low` is the padding before the image.
     """
 
     places: Pair
@@ -79,12 +80,18 @@ class Planes:
 
     @staticmethod
     def of_kernel(c: Convolution) -> "Planes":
-        """The planes of a convolution that computes a kernel's gradient: the window and the places exchange roles."""
+        """The planes for code that computes the gradient with respect to a kernel.
+
+        Its vectors run along the window, which is a cotangent. The window and the places exchange roles.
+        """
         w = c.window
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows or columns that have planes: 0, and multiples of the second entry."""
+        """The remainders of rows (d = 0) or columns (d = 1) modulo their stride that have planes.
+
+        They are 0 and multiples of the second entry.
+        """
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
@@ -92,7 +99,7 @@ class Planes:
 
     @property
     def offsets(self) -> Offsets:
-        """Maps each offset of the window to the element of a plane that the window reads there."""
+        """The map from offsets of the window to elements of planes."""
         remainders = tuple(tuple(self.remainders(d)) for d in range(2))
         return Offsets(self.strides, self.dilation, remainders, self.pitch)
 
@@ -111,7 +118,8 @@ class Planes:
     def shared(self) -> int:
         """The number of zeros that are both the right padding of a row and the left padding of the next row.
 
-        Limited to the reach of a window, so that no two places of the result share a place of a plane.
+        There are at most as many as the reach of a window, so that each place of the result has its own index in a
+        plane.
         """
         if self.strides[1] > 1:
             return 0
@@ -124,16 +132,16 @@ class Planes:
         return self.places[1] + self.reach[1] - self.shared
 
     def flat(self, rows: int) -> int:
-        """The number of consecutive places in `rows` rows of the result, including the places between rows."""
+        """The number of places in `rows` rows of the result, including the places between these rows."""
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
-        """The number of rows of a plane, such that code can read `least` consecutive places at each offset."""
+        """The number of rows that a plane must have so that code can read all places, and at least `least` of them."""
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
     def filled(self, b: Emitter, x: IrValue, least: int) -> IrValue:
-        """The planes (batch, features, planes, elements) of an array (batch, features, rows, columns)."""
+        """Computes the planes (batch, features, planes, elements) of the images x, (batch, features, rows, columns)."""
         n, m, *image = shape(x)
         rows = self.rows(least)
         size = rows * self.pitch
@@ -148,7 +156,7 @@ class Planes:
         return Code("planes", form, _PlanesPart, numbers, ["images"], axes).run(b, [x], type_, [n, m])
 
     def _gathered(self, b: Emitter, x: IrValue, rows: int) -> IrValue:
-        """The planes, filled by a loop over their elements."""
+        """Computes the planes as `filled` does, by a loop over their elements instead of vectors."""
         n, m, *_ = shape(x)
         kept = [self.remainders(d) for d in range(2)]
         steps = [each[1] if len(each) > 1 else 1 for each in kept]
@@ -161,14 +169,21 @@ class Planes:
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
     def kept(self, d: int) -> tuple[int, int, int]:
-        """Along dimension d: skipped leading elements, zeros before the image, and elements that are read."""
+        """Along dimension d of an image, three counts.
+
+        They are the leading elements that no window reads, the zeros before the image, and the elements that are read.
+        """
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
         return skipped, low, max(0, min(self.image[d] - skipped, reached - low))
 
 
 class _Numbers(NamedTuple):
-    """Sizes of images and planes, the distance of rows, and the numbers of rows and columns that windows read."""
+    """The numbers that the code reads at run time.
+
+    They are the sizes of the images, the size of a plane, the distance between its rows, and the numbers of rows and
+    columns of an image that windows read.
+    """
 
     images: SizeLike
     channels: SizeLike
@@ -196,14 +211,14 @@ class _PlanesForm:
 
 @dataclass(frozen=True)
 class _PlanesPart:
-    """Emits the planes of one feature of an image; `x` are the images."""
+    """Emits the code that fills the planes of one feature of an image. `x` has the images."""
 
     form: _PlanesForm
     numbers: _Numbers
     x: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part with this index: the planes of one feature of an image."""
+        """Emits the code for the part with the indices `place`: (image, feature)."""
         n, form = self.numbers, self.form
         stride, first = form.strides[0], max(0, -form.low[0])
         sizes = [1, 1, form.count, n.size]
@@ -224,7 +239,10 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
-        """Writes a row of the image to the planes from index `plane` on. The row starts at place `at` of each plane."""
+        """Copies a row of the image to `out`, to the planes from index `plane` on.
+
+        The row begins at `at` in each plane.
+        """
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
@@ -244,9 +262,10 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes elements of a row to the planes, starting with element number q that windows read.
+        """Copies elements of a row of the image to `out`, beginning with the q-th element that windows read.
 
-        Writes one vector for each column of the stride, or only the first `count` elements of these vectors.
+        Copies as many vectors as the stride has columns. If `count` is not None, copies only their first `count`
+        elements.
         """
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
@@ -267,7 +286,7 @@ def _two(values: Sequence[int], fill: int) -> Pair:
 
 
 def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
-    """The planes of a convolution's images. `roles` are the places and the window's sizes, strides and dilation."""
+    """Creates a `Planes` for a convolution. `roles` has its places and its window's sizes, strides and dilation."""
     image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
     places, sizes, strides, dilation = (_two(role, 1) for role in roles)
     return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)

@@ -1,9 +1,10 @@
-"""pointwise: convolutions whose window has one element, and gradients toward their kernels, as products of matrices.
+"""pointwise: computes convolutions whose window has one element as matrix products, and the gradients of their kernels.
 
-    y[n, o, p] = sum_c w[o, c] x[n, c, p]                 for the places p of an image
-    y[o, c] = sum_p w[o, p] x[c, p]                       toward the kernel, for one image
+    y[n, o, p] = sum_c w[o, c] x[n, c, p]       a convolution, for the places p of an image
+    y[o, c] = sum_p w[o, p] x[c, p]             the gradient with respect to a kernel, for one image
 
-Arrays are read in place. Only if the window has strides or padding, planes (planes.py) hold copies of the elements.
+The arrays are read without a copy, except that images are copied to planes (planes.py) if the window has strides or
+padding.
 """
 
 import math
@@ -19,9 +20,10 @@ from tiduc.dialect.shapes.types import shape
 
 
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
-    """The result, as (batch, features, places). None if the window has several elements, or if the product is small.
+    """Computes a convolution as a matrix product (batch, features, places).
 
-    `planes` are the planes of the images, with channels first.
+    Returns None if the window has several elements, if there are groups, or if the product is small. `planes` comes
+    from `Planes.of`.
     """
     layout, count = c.layout, math.prod(planes.places)
     sizes = [c.outputs, c.features, count]
@@ -38,10 +40,11 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
 
 
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
-    """The gradient toward a kernel of one element, as a matrix with dimensions in the order of the result.
+    """Computes the gradient with respect to a kernel whose window has one element, as a matrix product.
 
-    None if the kernel has several elements, if there are several images, or if the product is small. All arrays have
-    channels first. `planes` comes from `Planes.of_kernel`.
+    The dimensions of the matrix are in the order of the result. Returns None if the window has several elements, if
+    there are several images, or if the product is small. All arrays have channels first. `planes` comes from
+    `Planes.of_kernel`.
     """
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):

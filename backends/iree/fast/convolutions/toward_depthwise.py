@@ -1,10 +1,10 @@
-"""toward_depthwise: gradients of depthwise convolutions toward their kernels, with channels first.
+"""toward_depthwise: gradients of depthwise convolutions with respect to their kernels, with channels first.
 
     y[c, i, j] = sum_(n, p, q) w[n, c, p, q] x[c, n, p + i, q + j]
 
-A part of the dispatch is one channel c. Vectors run along q. A tile covers some offsets (i, j). A sum is a vector in a
-register, whose elements are added at the end. The images are padded, and divided into planes if the cotangent w is
-dilated (planes.py).
+Each workgroup computes one channel c. Vectors run along q. A tile covers some offsets (i, j). The sum for an offset is
+a vector in a register, whose elements are added at the end. The images are padded, and divided into planes if the
+cotangent w is dilated (planes.py).
 """
 
 import math
@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution from `in_order`, which has as many batch groups as images and as outputs."""
+    """Computes a convolution from `Convolution.in_order` that has as many batch groups as images and outputs."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
@@ -33,9 +33,9 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
 
 
 def _tile(planes: Planes, registers: int) -> tuple[int, int]:
-    """The numbers of rows and columns of offsets in a tile.
+    """The numbers of rows and columns of offsets in a tile: the largest tile whose sums fit into the registers.
 
-    They divide the window's rows and columns. The sums of the largest such tile still fit into the registers.
+    They divide the numbers of rows and columns of the window.
     """
     by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in planes.sizes)
     tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < registers]
@@ -44,7 +44,7 @@ def _tile(planes: Planes, registers: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _DepthwiseForm:
-    """The properties of a gradient that determine its code. A tile has `rows` by `columns` offsets."""
+    """The properties of a gradient that determine its code. A tile has `rows` times `columns` offsets."""
 
     c: Convolution
     planes: Planes
@@ -54,7 +54,7 @@ class _DepthwiseForm:
 
 @dataclass(frozen=True)
 class _DepthwisePart:
-    """Emits the gradient toward the kernel of one channel. `x` holds images as planes; `w` is the cotangent."""
+    """Emits the code for the gradient of one channel's kernel. `x` has the images as planes; `w` is the cotangent."""
 
     form: _DepthwiseForm
     numbers: None
@@ -62,7 +62,7 @@ class _DepthwisePart:
     w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part with this index: a channel."""
+        """Emits the code for the part with the indices `place`: (channel,)."""
         (channel,), form = place, self.form
         rows, columns = form.planes.sizes
         sizes = [1, rows * columns]
@@ -83,7 +83,7 @@ class _DepthwisePart:
         return ArrayPart(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
     def sums(self, k: Vectors, channel: SizeLike, i: SizeLike, j: SizeLike) -> Sequence[IrValue]:
-        """The sums of the tile whose first offset is (i, j): a vector for each offset."""
+        """Emits the loops that compute the sums of the tile whose first offset is (i, j): a vector for each offset."""
         c, planes = self.form.c, self.form.planes
         rows, columns = planes.places
         offsets = [

@@ -1,12 +1,13 @@
-"""toward_kernels: gradients of convolutions toward their kernels, with channels first, without patches.
+"""toward_kernels: gradients of convolutions with respect to their kernels, with channels first, without patches.
 
     y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
 
 The window w is a cotangent, which is larger than the result. A tile covers some features o, some channels c and some
-offsets (i, j). Its sums are vectors along the features and stay in registers. Each step loads the vectors of w at a
-place (n, p, q), and multiplies them by the elements of x for the channels and offsets. A dispatch first copies w to
-panels, each with the features of a tile. At the end, blocks of a tile are transposed, since the features are not the
-last dimension of the result. The images are padded, and divided into planes if the cotangent is dilated (planes.py).
+offsets (i, j). Its sums are vectors along the features and stay in registers. Each step loads the vectors of w at one
+(n, p, q), and multiplies them by the elements of x for the channels and offsets. A separate dispatch first copies w to
+panels: a panel has the features of a tile next to each other. At the end, blocks of a tile are transposed, because the
+features are not the last dimension of the result. The images are padded, and divided into planes if the cotangent is
+dilated (planes.py).
 
 The code reads the sizes of arrays at run time, so that gradients of many sizes share it.
 """
@@ -33,12 +34,12 @@ T = TypeVar("T")
 _STORE = 5
 """The cycles for transposing and storing one vector of a square block."""
 _BLOCK = 512
-"""The most places of a panel that one workgroup copies."""
+"""The most elements (p, q) of each feature that one workgroup copies to a panel."""
 
 
 @dataclass(frozen=True)
 class KernelTile:
-    """A tile of sums: its numbers of channels, of rows and columns of offsets, and of feature vectors."""
+    """The size of a tile of sums: numbers of channels, of rows and columns of offsets, and of vectors of features."""
 
     channels: int
     rows: int
@@ -58,10 +59,10 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """The numbers from which the tile is chosen.
+    """The sizes of a gradient from which its tile is chosen.
 
-    They count the features, the channels, the rows and columns of offsets, the steps of a sum, and the elements of a
-    vector (`lanes`).
+    They are the numbers of features, of channels, of rows and columns of offsets, of terms of a sum (`steps`), and of
+    elements of a vector (`lanes`).
     """
 
     features: int
@@ -78,9 +79,9 @@ class KernelSums:
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
 
     def tiles(self, registers: int) -> Iterator[KernelTile]:
-        """Yields the tiles whose sums and operands fit into the registers, and whose offsets are adjacent.
+        """Yields the tiles whose sums and operands fit into the registers, and whose results are adjacent in memory.
 
-        A tile has whole windows of several channels, whole rows of one window, or a part of one row.
+        Such a tile has all offsets of several channels, or whole rows of offsets of one channel, or a part of a row.
         """
         channels, rows, columns = (
             [m for m in range(1, registers) if n % m == 0] for n in (self.channels, self.rows, self.columns)
@@ -98,9 +99,9 @@ class KernelSums:
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution from `Convolution.in_order` whose window is larger than its result.
+    """Computes a convolution from `Convolution.in_order` whose window is larger than its result.
 
-    The convolution has no groups, and its image is not dilated.
+    The convolution must have one group and no base dilation.
     """
     planes = Planes.of_kernel(c)
     y = toward_pointwise(b, c, planes)
@@ -111,20 +112,23 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result:
 
 
 def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
-    """The estimated cycles of `toward_kernel`, for a convolution with dimensions in any order."""
+    """The estimated cycles of `toward_kernel` for a convolution. The convolution need not be in `in_order`'s layout."""
     sums, tile = _sums(c, Planes.of_kernel(c), registers)
     return sums.cycles(tile)
 
 
 def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelSums, KernelTile]:
-    """Returns the numbers from which the tile is chosen, and the tile."""
+    """Returns the sizes of a gradient, and the best tile for them."""
     steps = c.features * math.prod(planes.places)
     sums = KernelSums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
-    """The gradient as an array (channels, features, offsets) or (features, channels and offsets)."""
+    """The gradient as (channels, features, offsets) if channels come first in the result, else as a matrix.
+
+    The matrix is (features, channels and offsets).
+    """
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
     sums, tile = _sums(c, planes, b.settings.registers)
     n, m, *_ = shape(c.x)
@@ -165,11 +169,13 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
 
 
 class _Numbers(NamedTuple):
-    """The numbers that the code reads.
+    """The numbers that the code reads at run time.
 
-    They count the features o, the images n, the channels c, and the rows and columns of a cotangent. `pitch` is the
-    distance between rows of a plane. The rest are sizes of arrays: the elements of a plane, the panels, the places of a
-    panel, and the last dimension of the result.
+    - `outputs`, `images`, `channels`: the sizes of the dimensions o, n and c.
+    - `rows`, `columns`: the spatial size of the cotangent.
+    - `pitch`, `elements`: the distance between rows of a plane, and the number of its elements.
+    - `panels`, `filled`: the number of panels, and the padded number of elements (p, q) of an image in a panel.
+    - `last`: the size of the last dimension of the result.
     """
 
     outputs: SizeLike
@@ -188,8 +194,8 @@ class _Numbers(NamedTuple):
 class _GradientForm:
     """The properties of a gradient that determine its code.
 
-    With `by_channels`, channels are the first dimension of the result. `images` is the index of the image dimension of
-    x. `even` says whether all panels are full. `sizes` counts the rows and columns of offsets.
+    If `by_channels` is true, channels are the first dimension of the result. `images` is the index of the image
+    dimension of x. `even` says whether all panels are full. `sizes` has the numbers of rows and columns of offsets.
     """
 
     tile: KernelTile
@@ -208,7 +214,7 @@ class _GradientForm:
 
 @dataclass(frozen=True)
 class _GradientPart:
-    """Emits a part of a gradient: one tile. `x` holds images as planes; `w` is the cotangent in panels."""
+    """Emits the code for one tile of a gradient. `x` has the images as planes; `w` has the cotangent in panels."""
 
     form: _GradientForm
     numbers: _Numbers
@@ -216,7 +222,7 @@ class _GradientPart:
     w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part with this index: a tile."""
+        """Emits the code for the part with the indices `place`: (panel, block of channels, tile of offsets)."""
         panel, block, number = place
         form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
         channel = k.held(block * tile.channels)
@@ -236,7 +242,7 @@ class _GradientPart:
     def sums(
         self, k: Vectors, panel: SizeLike, channel: SizeLike, row: SizeLike, column: SizeLike
     ) -> Sequence[IrValue]:
-        """The sums of a tile: for each channel and offset, vectors along features."""
+        """Emits the loops that compute the sums of a tile: for each channel and offset, vectors along features."""
         tile, n = self.form.tile, self.numbers
         of_form = replace(self.form.offsets, pitch=n.pitch)
         offsets = itertools.product(range(tile.rows), range(tile.columns))
@@ -278,7 +284,11 @@ class _GradientPart:
 
 
 class _Panels(NamedTuple):
-    """Counts that the copy reads: panels, images, features, and the places of an image, a panel and a part."""
+    """The numbers that the copy to panels reads at run time.
+
+    They are the numbers of panels, images and features, and the numbers of elements (p, q) of an image in the cotangent
+    (`places`), in a panel with padding (`filled`), and in a part (`each`).
+    """
 
     panels: SizeLike
     images: SizeLike
@@ -289,7 +299,7 @@ class _Panels(NamedTuple):
 
 
 class _PanelsForm(NamedTuple):
-    """The properties of panels that determine the code of the copy. See `_GradientForm`."""
+    """The properties of panels that determine the code of the copy. The fields are those of `_GradientForm`."""
 
     images: int
     width: int
@@ -298,19 +308,22 @@ class _PanelsForm(NamedTuple):
 
 @dataclass(frozen=True)
 class _PanelsPart:
-    """Emits a part of the panels: some places of an image. `w` is the cotangent."""
+    """Emits the code that copies a part of a panel: `each` elements (p, q) of an image. `w` is the cotangent."""
 
     form: _PanelsForm
     numbers: _Panels
     w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part with this index: squares of as many places and features as a vector has elements."""
+        """Emits the code for the part with the indices `place`: (panel, image, block of elements).
+
+        The part is divided into squares of vectors, which are transposed.
+        """
         (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: SizeLike) -> SizeLike:
-            """The number of feature i of the panel, at most the number of the last feature."""
+            """The index of the panel's feature i among all features, clamped to the last feature."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 
@@ -329,7 +342,10 @@ class _PanelsPart:
 
 
 def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrValue:
-    """The cotangent as (panel, image, place, feature of the panel). Places are padded to whole vectors."""
+    """Copies the cotangent to panels: an array (panel, image, (p, q), feature of the panel).
+
+    The dimension (p, q) is padded to whole vectors.
+    """
     form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
     panels, squares = -(-c.outputs // form.width), -(-count // vector)
     each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
@@ -342,5 +358,5 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrV
 
 
 def _swapped(index: int, x: T, y: T) -> list[T]:
-    """A list of x and y in which x has index `index`, 0 or 1."""
+    """Returns [x, y] if `index` is 0, and [y, x] if it is 1."""
     return [y, x] if index else [x, y]
