@@ -60,14 +60,22 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "convolution_of_broadcast",
 )
 @crash(
+    "IREE rejects broadcast operands if each dimension has one window or a kernel of size 1; a barrier stores them.",
+    "convolution_of_broadcast_by_points",
+)
+@crash(
     "IREE rejects elementwise functions of broadcasts if there is one window; a barrier stores them.",
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts barriers before broadcast operands, if the result has one element for each feature and batch."""
+    """Puts barriers before broadcast operands, if each spatial dimension has one window or a kernel of size one."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
+    windows = [op.results[0].type.shape[d] for d in numbers.output_spatial_dimensions]
+    kernel = [op.operands[1].type.shape[d] for d in numbers.kernel_spatial_dimensions]
+    if any(1 not in sizes for sizes in zip(windows, kernel, strict=True)):
         return None
+    if math.prod(kernel) == 1 != math.prod(windows):
+        return None  # a product of matrices, which IREE accepts
     stored = {i: behind_barrier(b, x)[0] for i, x in enumerate(op.operands) if _is_repeated(x)}
     return b.clone(op, stored) if stored else None
 

@@ -60,6 +60,17 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
 """
 """A convolution with one window. Its kernel repeats sums of three numbers and their exponentials."""
 
+CONVOLUTION_OF_BROADCAST_BY_POINTS = """
+func.func @main(%x: tensor<1x2x3x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x3x1xf32> {
+  %0 = stablehlo.broadcast_in_dim %k, dims = [3] : (tensor<3xf32>) -> tensor<4x2x1x3xf32>
+  %1 = stablehlo.convolution(%x, %0) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x2x3x3xf32>, tensor<4x2x1x3xf32>) -> tensor<1x4x3x1xf32>
+  return %1 : tensor<1x4x3x1xf32>
+}
+"""
+"""Convolution with one window along one dimension and a kernel of size 1 along the other. Its kernel is a broadcast."""
+
 SUM_OF_MANY_ARRAYS = f"""
 func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor<f32> {{
   %s0 = stablehlo.negate %a0 : tensor<f32>
@@ -96,6 +107,11 @@ SUMS = {
     "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (_numbers(4, 7), _numbers(7)), None),
     "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (_numbers(4, 7), _numbers(7)), None),
     "convolution_of_broadcast": (CONVOLUTION_OF_BROADCAST, (_numbers(1, 2, 3), _numbers(3)), None),
+    "convolution_of_broadcast_by_points": (
+        CONVOLUTION_OF_BROADCAST_BY_POINTS,
+        (_numbers(1, 2, 3, 3), _numbers(3)),
+        None,
+    ),
     "convolution_of_broadcast_sums": (CONVOLUTION_OF_BROADCAST_SUMS, (_numbers(1, 2, 3), _numbers(3)), None),
     "product_of_unsigned": (PRODUCT_OF_UNSIGNED, (np.uint8([200, 3, 4]), _numbers(3, 2)), None),
     "product_of_predicates": (
