@@ -21,7 +21,7 @@ from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
-from tiduc.backends.iree.objects import ObjectFile, as_static_library
+from tiduc.backends.iree.objects import ObjectFile, as_static_library, without_unused
 from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import LOWERED, VM, CompilerStep, in_steps
@@ -93,11 +93,11 @@ def compile_kernel(empty: Source, written: Callable[[str], str], limits: Limits 
         kernels = os.path.join(folder, f"{name}.o")
         kernel = replace(empty, stablehlo=as_static_library(text.encode(), name, kernels))
         command = [find_tool("iree-compile"), *target.flags, *empty.flags, f"--compile-from={LOWERED}"]
-        run_or_refuse(
-            [*command, "-", "-o", os.devnull], kernel, limits, target, environment_of_compilers(folder)
-        )
+        environment = environment_of_compilers(folder)
+        run_or_refuse([*command, "-", "-o", os.devnull], kernel, limits, target, environment)
         with open(kernels, "rb") as file:
-            return file.read()
+            data = file.read()
+        return without_unused(data, name, folder, lambda x: run_within(x, b"", limits, environment))
 
 
 def run_or_refuse(

@@ -11,9 +11,11 @@ description of the target, which `as_static_library` then replaces.
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tiduc.backends.iree.elf import NO_KERNELS
+from iree.compiler.tools.binaries import find_tool
+
+from tiduc.backends.iree.elf import NO_KERNELS, is_elf
 from tiduc.backends.iree.steps import LOWERED, SCHEDULED
 from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended
@@ -79,7 +81,26 @@ class ObjectFile:
         if os.path.exists(kernels):
             with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
                 self.objects = Objects(file.read(), header.read(), text)
+            smaller = without_unused(self.objects.kernels, self.name, folder, lambda x: run(x, b""))
+            self.objects = replace(self.objects, kernels=smaller)
         return Ended(0, text if self.beside_module else b"", "")
+
+
+def without_unused(kernels: bytes, name: str, folder: str, run: Callable[[list[str]], Ended]) -> bytes:
+    """An object file without functions that no kernel calls, such as IREE's conversions of f16: up to 3 KB.
+
+    Other files than ELF's, and a file that the linker in IREE's package refuses, stay as they are.
+    """
+    if not is_elf(kernels):
+        return kernels
+    given, found = (os.path.join(folder, f"{name}.{end}") for end in ("unlinked.o", "linked.o"))
+    with open(given, "wb") as file:
+        file.write(kernels)
+    keeping = "-r", "--gc-sections", "-u", f"{name}_library_query"
+    if run([find_tool("iree-lld"), "-flavor", "gnu", *keeping, given, "-o", found]).code != 0:
+        return kernels
+    with open(found, "rb") as file:
+        return file.read()
 
 
 def as_static_library(text: bytes, name: str, kernels: str) -> bytes:

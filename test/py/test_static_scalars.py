@@ -11,6 +11,7 @@ import pytest
 from harness.static_libraries import run_library, run_thread_sanitizer
 
 from tiduc.backends.backend import Options
+from tiduc.backends.iree.elf import read_elf
 from tiduc.backends.iree.static.header import Interface
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.backends.iree.static.scalars.compile import Scalars, compile_scalars, scalars_of
@@ -193,3 +194,9 @@ def test_other_programs_keep_their_dispatches(text: str) -> None:
     """IREE has its own code for functions of f32, which needs no C library."""
     lowered = program(text).lower()
     assert compile_scalars(lowered, Interface.each_of(lowered, "net"), Options("x86_64")) is None
+
+
+def test_an_object_file_has_no_unused_functions() -> None:
+    """IREE adds conversions of f16 and `memcpy` to each object file."""
+    library = compile_library(program(STEP).lower(), "net", Options("x86_64"))
+    assert set(read_elf(library.kernels).functions) == {"net_kernel", "net_library_query"}

@@ -1,10 +1,12 @@
 """Compiles small programs to straight-line code of scalar ops, for static libraries.
 
-The code has no dispatches and keeps no intermediate arrays in memory.
-
-    numbers.py          the scalar ops of a program: merges equal ops, and folds constants
-    arrays.py           turns StableHLO ops on arrays into scalar ops
-    code.py             writes the scalar ops as a function of LLVM's dialect
+    numbers.py          the scalar ops of a program: equal ops are one, and constants are folded
+    ranges.py           the ranges of integers, such as pivots
+    arrays.py           computes StableHLO ops on arrays of scalars; rules.py has the functions of all ops
+    indexing.py         dynamic slices, gathers and scatters: selects among the elements that an index may mean
+    control.py          loops of known trip counts, unrolled, and branches
+    factorizations.py   LU and Cholesky factors and triangular solves of small matrices
+    code.py             the scalar ops as a function of LLVM's dialect
     compile.py          compiles the function to an object file
 
 If arguments and results have a common first dimension, such as a batch, the program may compute each element of the

@@ -27,6 +27,9 @@ from tiduc.dialect.ops.verify import SEED
 _MOST_WORK = 2**20
 """The most elements and products that all ops together may compute. The evaluation of so many takes about a second."""
 
+_OP_WORK = 32
+"""The work of reading an op, in elements."""
+
 _DEEPEST = 50
 
 
@@ -46,20 +49,33 @@ class ScalarArray(NamedTuple):
 
 
 class Evaluation:
-    """Evaluates the functions of a module on arrays of scalar ops, and adds new scalar ops to `numbers`."""
+    """Evaluates the functions of a module on arrays of numbers. `rules` has the functions for ops, by their names."""
 
-    def __init__(self, numbers: ScalarOps, module: IrOp) -> None:
+    def __init__(self, numbers: ScalarOps, module: IrOp, rules: "Mapping[str, Rule]") -> None:
         self.numbers = numbers
-        self._work = self._depth = 0
+        self._rules = rules
+        self._work = 0
         self._functions = {symbol(op): op for op in functions_in(module)}
+        self._known: list[
+            dict[IrValue, ScalarArray]
+        ] = []  # the values of each function that is being evaluated
 
     def run(self, function: IrOp, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
-        """The results of a function. Raises `TooLarge` for too many scalar ops, or an op that is not supported."""
-        block = function.regions[0].blocks[0]
-        known: dict[IrValue, ScalarArray] = dict(zip(block.arguments, arguments, strict=True))
+        """The results of a function. Raises `TooLarge` if the program is not one of few scalar ops."""
+        if len(self._known) > _DEEPEST:
+            raise TooLarge("nested calls")
+        self._known.append({})
+        results = self.block(function.regions[0].blocks[0], arguments)
+        self._known.pop()
+        return results
+
+    def block(self, block: ir.Block, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
+        """The values that a block of the current function returns."""
+        known = self._known[-1]
+        known |= zip(block.arguments, arguments, strict=True)
         for op in operations(block):
             xs = [known[x] for x in op.operands]
-            if op.name == "func.return":
+            if op.name in ("func.return", "stablehlo.return"):
                 return xs
             known |= zip(op.results, self._results(op, xs), strict=True)
         raise TooLarge("a function without a return")
@@ -69,58 +85,73 @@ class Evaluation:
         if name == "optimization_barrier":
             return list(xs)
         if op.name == "func.call":
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise TooLarge("nested calls")
-            results = self.run(self._functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value], xs)
-            self._depth -= 1
-            return results
-        if len(op.results) != 1:
-            raise TooLarge(op.name)
-        type_ = op.results[0].type
-        if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in KINDS:
-            raise TooLarge(f"a value of type {type_}")
-        if not type_.has_static_shape or not math.prod(type_.shape):
-            raise TooLarge(f"a value of type {type_}")
-        self._spend(math.prod(type_.shape))
-        tangent = any(x.tangent for x in xs)
+            return self.run(self._functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value], xs)
+        self.spend(_OP_WORK)
+        for y in op.results:
+            self._check(y.type)
         if op.name in ELEMENTWISE:
-            found = self._elementwise(op, name, xs)
-        elif name in _RULES:
-            found = _RULES[name](self, op, xs)
+            found: ScalarArray | list[ScalarArray] = self._elementwise(op, name, xs)
+        elif name in self._rules:
+            found = self._rules[name](self, op, xs)
         else:
             raise TooLarge(op.name)
+        if isinstance(found, list):
+            tangent = any(x.tangent for x in xs)
+            return [y._replace(tangent=tangent or y.tangent) for y in found]
+        tangent = any(x.tangent for x in xs)
         if SEED in op.attributes:
             zeros = [self.numbers.value(i) == 0 for i in found.ids.ravel().tolist()]
-            zero = self.numbers.zero(str(type_.element_type))
+            zero = self.numbers.zero(kind_of(op.results[0]))
             found = ScalarArray(np.where(np.reshape(zeros, found.ids.shape), zero, found.ids), found.lane)
             tangent = True
         return [found._replace(tangent=tangent)]
 
-    def _spend(self, work: int) -> None:
+    def _check(self, type_: ir.Type) -> None:
+        if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in KINDS:
+            raise TooLarge(f"a value of type {type_}")
+        if not type_.has_static_shape or not math.prod(type_.shape):
+            raise TooLarge(f"a value of type {type_}")
+        self.spend(math.prod(type_.shape))
+
+    def spend(self, work: int) -> None:
+        """Counts work. Raises `TooLarge` after too much."""
         self._work += work
         if self._work > _MOST_WORK:
             raise TooLarge("work")
 
+    def equals(self, index: int, value: int) -> int:
+        """Whether an integer has a value."""
+        return self.numbers.apply(
+            "EQ", "i1", index, self.numbers.constant(value, self.numbers.all[index].kind)
+        )
+
+    def picked(self, kind: str, index: int, options: Sequence[Ids]) -> Ids:
+        """The array among `options` that an integer selects. The options belong to its range."""
+        first, _ = self.numbers.range(index)
+        *others, found = options
+        for i, option in reversed(list(enumerate(others))):
+            self.spend(option.size)
+            found = self.mapped("select", kind, np.array(self.equals(index, first + i)), option, found)
+        return found
+
     # ---- elementwise ops -------------------------------------------------------------------------------------
 
     def _elementwise(self, op: IrOp, name: str, xs: Sequence[ScalarArray]) -> ScalarArray:
-        ids, lane = self._aligned(xs, [len(x.type.shape) for x in op.operands])
+        ids, lane = self.aligned(xs, [len(x.type.shape) for x in op.operands])
         kind = kind_of(op.results[0])
         if name == "clamp":
             low, x, high = ids
-            return ScalarArray(
-                self._mapped("minimum", kind, self._mapped("maximum", kind, x, low), high), lane
-            )
+            return ScalarArray(self.mapped("minimum", kind, self.mapped("maximum", kind, x, low), high), lane)
         if name == "compare":
             if "TOTALORDER" in str(op.attributes["compare_type"] if "compare_type" in op.attributes else ""):
                 raise TooLarge("a total order")
             name = str(op.attributes["comparison_direction"]).removeprefix(
                 "#stablehlo<comparison_direction "
             )[:-1]
-        return ScalarArray(self._mapped(name, kind, *ids), lane)
+        return ScalarArray(self.mapped(name, kind, *ids), lane)
 
-    def _mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
+    def mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
+        """The numbers that an op computes of the elements of arrays."""
         arrays = np.broadcast_arrays(*xs)
         found = [
             self.numbers.apply(name, kind, *map(int, of))
@@ -128,11 +159,8 @@ class Evaluation:
         ]
         return np.array(found, np.int64).reshape(arrays[0].shape)
 
-    def _aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
-        """The `ids` of arrays of one shape, and the arrays' common lane, or None if no array has a lane.
-
-        Raises `TooLarge` if two arrays have different lanes, or an array without a lane varies along the lane.
-        """
+    def aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
+        """The indices of arrays of one shape, with a common lane. Scalars have none."""
         lanes = {x.lane for x in xs if x.lane is not None}
         if len(lanes) > 1:
             raise TooLarge("places along several dimensions")
@@ -226,7 +254,7 @@ class Evaluation:
 
     def concatenate(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
         d = int(op.attributes["dimension"].value)
-        ids, lane = self._aligned(xs, [1] * len(xs))
+        ids, lane = self.aligned(xs, [1] * len(xs))
         if lane == d:
             raise TooLarge("a concatenation of places")
         return ScalarArray(np.concatenate(ids, d), lane)
@@ -243,7 +271,7 @@ class Evaluation:
         if len(xs) != 2 or kind_of(op.operands[0]) != kind_of(op.results[0]):
             raise TooLarge("a reduction")
         x, first = xs
-        self._spend(x.ids.size)
+        self.spend(x.ids.size)
         body = op.regions[0].blocks[0]
         inner, *others = operations(body)
         if (
@@ -298,7 +326,7 @@ class Evaluation:
             [right.shape[d] for d in free_],
         ]
         terms = math.prod(left.shape[d] for d in summed)
-        self._spend(math.prod(sizes[0] + sizes[1] + sizes[2]) * terms)
+        self.spend(math.prod(sizes[0] + sizes[1] + sizes[2]) * terms)
         a = left.transpose([*batch, *free, *summed]).reshape(math.prod(sizes[0]), math.prod(sizes[1]), terms)
         b = right.transpose([*batch_, *free_, *summed_]).reshape(
             math.prod(sizes[0]), math.prod(sizes[2]), terms
@@ -332,20 +360,4 @@ def kind_of(x: IrValue) -> str:
     return str(x.type.element_type)
 
 
-Rule = Callable[[Evaluation, IrOp, Sequence[ScalarArray]], ScalarArray]
-_RULES: Mapping[str, Rule] = {
-    rule.__name__: rule
-    for rule in (
-        Evaluation.constant,
-        Evaluation.iota,
-        Evaluation.broadcast_in_dim,
-        Evaluation.reshape,
-        Evaluation.transpose,
-        Evaluation.slice,
-        Evaluation.pad,
-        Evaluation.concatenate,
-        Evaluation.reverse,
-        Evaluation.reduce,
-        Evaluation.dot_general,
-    )
-}
+Rule = Callable[[Evaluation, IrOp, Sequence[ScalarArray]], ScalarArray | list[ScalarArray]]

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from tiduc.backends.iree.static.scalars.arrays import ScalarArray
 from tiduc.backends.iree.static.scalars.numbers import (
     COMPARISONS,
     CONSTANT,
+    FLOATS,
     INPUT,
     OPERATORS,
     ZERO,
@@ -47,6 +50,25 @@ class ArrayPort:
             return element
         before, after = divmod(element, self.stride)
         return before * self.stride * self.shape[lane] + after
+
+
+def _literal(value: np.generic, kind: str) -> str:
+    """A constant in MLIR."""
+    if kind == "i1":
+        return "true" if value else "false"
+    if kind not in FLOATS:
+        return str(value)
+    return f"0x{int.from_bytes(value.tobytes(), 'little'):0{16 if kind == 'f64' else 8}X}"
+
+
+def _conversion(of: str, to: str) -> str:
+    """The op of LLVM's dialect that converts numbers."""
+    grows = int(of[1:]) < int(to[1:])
+    if of in FLOATS:
+        return "fpext" if grows else "fptrunc"
+    if to in FLOATS:
+        return "uitofp" if of == "i1" else "sitofp"
+    return ("zext" if of == "i1" else "sext") if grows else "trunc"
 
 
 class ScalarCode:
@@ -137,17 +159,19 @@ class ScalarCode:
             which, element = number.operands
             return self._load(f"%in{which}", self._inputs[which], element, place)
         xs = [self._values[x] for x in number.operands]
-        of = self._kind(self._numbers.all[number.operands[-1]].kind)
+        own = self._numbers.all[number.operands[-1]].kind
+        of, is_float = self._kind(own), own in FLOATS
         if number.name == "convert":
-            return self._emit(f"llvm.{'fpext' if of < kind else 'fptrunc'} {xs[0]} : {of} to {kind}")
-        op, operands = OPERATORS[number.name].llvm, ", ".join(xs)
+            return self._emit(f"llvm.{_conversion(own, number.kind)} {xs[0]} : {of} to {kind}")
+        operator, operands = OPERATORS[number.name], ", ".join(xs)
+        op = operator.llvm if is_float else operator.of_integers
         if number.name in COMPARISONS:
-            return self._emit(f'llvm.fcmp "{op}" {operands} : {of}')
+            return self._emit(f'llvm.{"f" if is_float else "i"}cmp "{op}" {operands} : {of}')
         if number.name == "select":
             return self._emit(f"llvm.{op} {operands} : {self._kind('i1')}, {kind}")
         if op.startswith("intr."):
             return self._emit(f"llvm.{op}({operands}) : ({', '.join([kind] * len(xs))}) -> {kind}")
-        flags = " fastmath<contract>" if len(xs) == 2 else ""
+        flags = " fastmath<contract>" if len(xs) == 2 and is_float else ""
         return self._emit(f"llvm.{op} {operands}{flags} : {kind}")
 
     def _kind(self, kind: str) -> str:
@@ -157,9 +181,10 @@ class ScalarCode:
         kind = self._kind(number.kind)
         value = self._numbers.value(i)
         assert value is not None, "a constant has a value"
-        digits = 16 if number.kind == "f64" else 8
-        bits = f"0x{int.from_bytes(value.tobytes(), 'little'):0{digits}X}"
-        text = f"{bits} : {kind}) : {kind}" if self._width == 1 else f"dense<{bits}> : {kind}) : {kind}"
+        literal = _literal(value, number.kind)
+        if self._width > 1:
+            literal = f"dense<{literal}>"
+        text = f"{literal}) : i1" if kind == "i1" else f"{literal} : {kind}) : {kind}"
         return self._constants.setdefault(text, f"%c{len(self._constants)}")
 
     def _emit(self, text: str) -> str:

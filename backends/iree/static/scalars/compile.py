@@ -14,6 +14,7 @@ from tiduc.backends.iree.static.header import Interface, pattern_definitions, si
 from tiduc.backends.iree.static.scalars.arrays import Evaluation, ScalarArray, effective, uniform
 from tiduc.backends.iree.static.scalars.code import ArrayPort, ScalarCode
 from tiduc.backends.iree.static.scalars.numbers import FLOATS, ScalarOps, TooLarge
+from tiduc.backends.iree.static.scalars.rules import RULES
 from tiduc.backends.iree.static.shared import shared
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.ops.ir_types import IrOp
@@ -95,7 +96,7 @@ def _scalars(
         sizes = effective(shape, lane)
         ids = [numbers.input(which, i, x.type.element) for i in range(prod(sizes))]
         arguments.append(ScalarArray(np.array(ids, np.int64).reshape(sizes), lane))
-    results = Evaluation(numbers, module).run(functions_in(module)[0], arguments)
+    results = Evaluation(numbers, module, RULES).run(functions_in(module)[0], arguments)
     if places > 1:
         if any(y.lane not in (None, 0) for y in results):
             raise TooLarge("results whose first dimension is not that of places")

@@ -2,8 +2,11 @@
 
     mul(x, 1) -> x      add(x, neg(y)) -> sub(x, y)      mul(neg(x), y) -> neg(mul(x, y))      mul(x, zero) -> zero
 
-In the last rule, `zero` is a structural zero of a derivative: an element of a basis vector, or the padding of a
-tangent. The rule does not hold for a constant 0 of the program, because x may be infinite or NaN.
+The last rule holds for `zero` alone, a zero of the structure of a derivative: an element of a basis vector, or padding
+of a tangent. A product of a zero that the program has as a number is computed, since x may be infinite or NaN.
+
+Integers and truth values, such as the pivots of a factorization, are numbers too. An op on integers that may overflow
+is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,41 +14,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tiduc.backends.iree.static.scalars.ranges import LIMITS, Range, decided, range_of
+
 CONSTANT, INPUT, ZERO = "constant", "input", "zero"
 FLOATS = "f64", "f32"
 
 
 class Operator(NamedTuple):
-    """How an op is computed: at compile time by `fold`, and at run time by `llvm`, the name of an op of LLVM's dialect.
+    """How an op is computed: on constants by `fold`, on floats by the op `llvm.NAME` of LLVM's dialect.
 
-    If `fold` is None, the op is not supported on constants. If `llvm` is empty, the op is supported only on constants.
-    `integers` says that `fold` also computes StableHLO's op on integers. `library` says that the code calls the C
-    library.
+    Without `fold`, constants are computed at run time; without `llvm`, only constants are computed. `integers`: the op
+    of NumPy is that of StableHLO for integers too. `of_integers`: the op of LLVM's dialect for them. `library`: the
+    code calls the C library. For comparisons, the ops are predicates.
     """
 
     fold: Callable[..., Any] | None
     llvm: str = ""
+    of_integers: str = ""
     integers: bool = True
     library: bool = False
 
 
 COMPARISONS = {
-    "EQ": Operator(np.equal, "oeq"),
-    "NE": Operator(np.not_equal, "une"),
-    "LT": Operator(np.less, "olt"),
-    "LE": Operator(np.less_equal, "ole"),
-    "GT": Operator(np.greater, "ogt"),
-    "GE": Operator(np.greater_equal, "oge"),
+    "EQ": Operator(np.equal, "oeq", "eq"),
+    "NE": Operator(np.not_equal, "une", "ne"),
+    "LT": Operator(np.less, "olt", "slt"),
+    "LE": Operator(np.less_equal, "ole", "sle"),
+    "GT": Operator(np.greater, "ogt", "sgt"),
+    "GE": Operator(np.greater_equal, "oge", "sge"),
 }
 OPERATORS = COMPARISONS | {
-    "add": Operator(np.add, "fadd"),
-    "subtract": Operator(np.subtract, "fsub"),
-    "multiply": Operator(np.multiply, "fmul"),
+    "add": Operator(np.add, "fadd", "add"),
+    "subtract": Operator(np.subtract, "fsub", "sub"),
+    "multiply": Operator(np.multiply, "fmul", "mul"),
     "divide": Operator(np.divide, "fdiv", integers=False),
     "negate": Operator(np.negative, "fneg"),
     "abs": Operator(np.abs, "intr.fabs"),
-    "maximum": Operator(np.maximum, "intr.maximum"),
-    "minimum": Operator(np.minimum, "intr.minimum"),
+    "maximum": Operator(np.maximum, "intr.maximum", "intr.smax"),
+    "minimum": Operator(np.minimum, "intr.minimum", "intr.smin"),
     "sqrt": Operator(np.sqrt, "intr.sqrt", integers=False),
     "sine": Operator(np.sin, "intr.sin", integers=False, library=True),
     "cosine": Operator(np.cos, "intr.cos", integers=False, library=True),
@@ -53,12 +59,16 @@ OPERATORS = COMPARISONS | {
     "exponential": Operator(np.exp, "intr.exp", integers=False, library=True),
     "log": Operator(np.log, "intr.log", integers=False, library=True),
     "power": Operator(None, "intr.pow", integers=False, library=True),
-    "and": Operator(np.bitwise_and),
-    "or": Operator(np.bitwise_or),
-    "xor": Operator(np.bitwise_xor),
+    "and": Operator(np.bitwise_and, of_integers="and"),
+    "or": Operator(np.bitwise_or, of_integers="or"),
+    "xor": Operator(np.bitwise_xor, of_integers="xor"),
     "not": Operator(np.invert),
-    "select": Operator(lambda flag, x, y: x if flag else y, "select"),
+    "select": Operator(lambda flag, x, y: x if flag else y, "select", "select"),
 }
+
+
+_OF_TRUTH = "EQ", "NE", "and", "or", "xor", "select"
+"""The ops on truth values: LLVM's other ops would take `true` for -1."""
 
 
 class TooLarge(Exception):
@@ -75,6 +85,12 @@ class ScalarOp(NamedTuple):
     name: str
     kind: str
     operands: tuple[Any, ...]
+
+
+def _value(number: ScalarOp) -> np.generic:
+    data = number.operands[0] if number.name == CONSTANT else bytes(8)
+    found: np.generic = np.frombuffer(data, KINDS[number.kind])[0]
+    return found
 
 
 KINDS: dict[str, type[np.generic]] = {
@@ -95,6 +111,7 @@ class ScalarOps:
         self.all: list[ScalarOp] = []
         self._most = most
         self._index: dict[ScalarOp, int] = {}
+        self._ranges: list[Range] = []
 
     def constant(self, value: float | np.generic, kind: str) -> int:
         # Compares constants by their bytes: 0 and -0 differ, and a NaN equals itself.
@@ -110,11 +127,11 @@ class ScalarOps:
     def value(self, i: int) -> np.generic | None:
         """The value of op i if it is a constant or a structural zero. None for other ops."""
         number = self.all[i]
-        if number.name not in (CONSTANT, ZERO):
-            return None
-        data = number.operands[0] if number.name == CONSTANT else bytes(8)
-        found: np.generic = np.frombuffer(data, KINDS[number.kind])[0]
-        return found
+        return _value(number) if number.name in (CONSTANT, ZERO) else None
+
+    def range(self, i: int) -> Range:
+        """The range of an integer."""
+        return self._ranges[i]
 
     def is_zero(self, i: int) -> bool:
         """Whether op i is a structural zero."""
@@ -124,31 +141,55 @@ class ScalarOps:
         """The index of the op `name` on these operands, or of a simpler op that is equal. Adds the op if it is new."""
         if name == "convert" and self.all[operands[0]].kind == kind:
             return operands[0]
-        found = self._short(name, operands)
+        found = self._short(name, kind, operands)
         if found is not None:
             return found
         values = [value for value in map(self.value, operands) if value is not None]
         if len(values) == len(operands):
             return self._folded(name, kind, values)
-        of, operator = self.all[operands[-1]].kind, OPERATORS.get(name)
-        if name == "convert":
-            if kind not in FLOATS:
-                raise TooLarge(f"a conversion to {kind}")
-        elif operator is None or not operator.llvm:
-            raise TooLarge(name)
-        if of not in FLOATS or (of == "f32" and operator is not None and operator.library):
-            raise TooLarge(f"{name} of {of}")
-        if name in ("add", "multiply"):
+        self._check(name, kind, self.all[operands[-1]].kind)
+        if name in ("add", "multiply", "and", "or", "xor"):
             operands = (min(operands), max(operands))
         return self._of(ScalarOp(name, kind, operands))
+
+    def _check(self, name: str, kind: str, of: str) -> None:
+        """Raises `TooLarge` for an op that the code does not have. `of` is the type of the operands."""
+        operator = OPERATORS.get(name)
+        if name == "convert":
+            known = of not in FLOATS or kind in FLOATS
+        elif operator is None:
+            known = False
+        elif of in FLOATS:
+            known = bool(operator.llvm) and not (of == "f32" and operator.library)
+        else:
+            known = bool(operator.of_integers) and (of != "i1" or name in _OF_TRUTH)
+        if not known:
+            raise TooLarge(f"{name} of {of}")
 
     def _of(self, number: ScalarOp) -> int:
         found = self._index.get(number)
         if found is None:
+            range_ = self._range_of(number)
             found = self._index[number] = len(self.all)
             self.all.append(number)
+            self._ranges.append(range_)
             if found >= self._most:
                 raise TooLarge(f"{found} scalar ops")
+        return found
+
+    def _range_of(self, number: ScalarOp) -> Range:
+        """The range of an integer. Raises `TooLarge` for an op on integers that may overflow."""
+        if number.kind in FLOATS:
+            return 0, 0
+        if number.name in (CONSTANT, ZERO):
+            value = int(_value(number))
+            return value, value
+        least, most = LIMITS[number.kind]
+        if number.name == INPUT:
+            return least, most
+        found = range_of(number.name, number.kind, [self._ranges[i] for i in number.operands])
+        if not least <= found[0] <= found[1] <= most:
+            raise TooLarge(f"{number.name} of integers that may overflow")
         return found
 
     def _folded(self, name: str, kind: str, values: Sequence[np.generic]) -> int:
@@ -165,19 +206,66 @@ class ScalarOps:
             raise TooLarge("a conversion of a float to an integer")
         return self.constant(value, kind)
 
-    def _short(self, name: str, operands: Sequence[int]) -> int | None:
-        """The index of a simpler op that equals the op `name` on these operands. None if no simplification applies."""
+    def _short(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
+        """An equal number without this op, if there is one."""
         x, *rest = operands
+        if name == "select":
+            return self._selected(kind, x, *rest)
+        if self.all[x].kind not in FLOATS:
+            return self._short_of_integers(name, kind, operands)
         if name == "negate":
             return self._negated(x)
-        if name == "select":
-            chosen = self.value(x)
-            if chosen is not None:
-                return rest[0] if chosen else rest[1]
-            return rest[0] if rest[0] == rest[1] else None
-        if name not in ("add", "subtract", "multiply", "divide") or self.all[x].kind not in FLOATS:
+        if name not in ("add", "subtract", "multiply", "divide"):
             return None
         return getattr(self, f"_{name}")(x, rest[0])  # type: ignore[no-any-return]
+
+    def _selected(self, kind: str, flag: int, x: int, y: int) -> int | None:
+        chosen, inverse = self.value(flag), self._inverse(flag)
+        if chosen is not None:
+            return x if chosen else y
+        if x == y:
+            return x
+        if inverse is not None:
+            return self.apply("select", kind, inverse, y, x)
+        values = self.value(x), self.value(y)
+        if kind == "i1" and None not in values:
+            return flag if values[0] else self.apply("xor", kind, flag, x if values[0] else y)
+        return None
+
+    def _short_of_integers(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
+        """A shorter form of an op on integers or truth values."""
+        if name == "not" and kind == "i1":
+            return self.apply("xor", kind, operands[0], self.constant(True, kind))
+        if len(operands) != 2:
+            return None
+        x, y = operands
+        first, second = self._ranges[x], self._ranges[y]
+        if name in COMPARISONS:
+            found = decided(name, first, second)
+            return None if found is None else self.constant(found, "i1")
+        if name in ("maximum", "minimum"):
+            if decided("GE", first, second) or decided("LE", second, first):
+                return x if name == "maximum" else y
+            return (y if name == "maximum" else x) if decided("LE", first, second) else None
+        if name == "subtract":
+            return x if self.value(y) == 0 else None
+        for a, b in ((x, y), (y, x)):
+            value = self.value(a)
+            if value == 0 and name in ("add", "or", "xor"):
+                return b
+            if value == 0 and name == "and":
+                return a
+            if value == 1 and kind == "i1" and name in ("and", "or", "xor"):
+                return {"and": b, "or": a, "xor": self._inverse(b)}[name]
+        return None
+
+    def _inverse(self, i: int) -> int | None:
+        """The truth value whose inverse this number is, or None."""
+        number = self.all[i]
+        if number.name != "xor" or number.kind != "i1":
+            return None
+        x, y = number.operands
+        return y if self.value(x) else x if self.value(y) else None
 
     def _negated(self, x: int) -> int | None:
         if self.is_zero(x):

@@ -1,0 +1,188 @@
+"""Static libraries of small programs: factorizations and solves of small matrices as scalar ops."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from cases.hard_matrices import positive
+from harness.scalars import evaluate, scalars
+from harness.static_libraries import run_library
+from jax import numpy as jnp
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+import tiduc
+from tiduc.backends.iree.static.scalars.factorizations import LARGEST
+from tiduc.dialect.mlir.context import parse
+from tiduc.program import Program, from_module
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(0)
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+
+
+def factors(*batch: int, rows: int = 4, columns: int = 4) -> str:
+    """LU factors, pivots and `info` of a matrix; the Cholesky factor and `info` of a square one, with either triangle.
+
+    All results are floats, as a static library of scalar ops demands.
+    """
+    sizes, k = "".join(f"{n}x" for n in batch), min(rows, columns)
+    a, info = f"tensor<{sizes}{rows}x{columns}xf64>", f"tensor<{sizes[:-1]}{'x' * bool(batch)}"
+    lines = [
+        f"%0:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%a) : ({a}) -> ({a}, tensor<{sizes}{k}xi32>, {info}i32>)",
+        f"%1 = stablehlo.convert %0#1 : (tensor<{sizes}{k}xi32>) -> tensor<{sizes}{k}xf64>",
+        f"%2 = stablehlo.convert %0#2 : ({info}i32>) -> {info}f64>",
+    ]
+    results = {"%0#0": a, "%1": f"tensor<{sizes}{k}xf64>", "%2": f"{info}f64>"}
+    for uplo in "LU" if rows == columns else "":
+        lines += [
+            f"%{uplo}:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%a) "
+            f"{{api_version = 4 : i32, backend_config = {{uplo = {ord(uplo)} : ui8}}}} : ({a}) -> ({a}, {info}i32>)",
+            f"%i{uplo} = stablehlo.convert %{uplo}#1 : ({info}i32>) -> {info}f64>",
+            f"%c{uplo} = stablehlo.cholesky %a, lower = {str(uplo == 'L').lower()} : {a}",
+        ]
+        results |= {f"%{uplo}#0": a, f"%i{uplo}": f"{info}f64>", f"%c{uplo}": a}
+    types, body = ", ".join(results.values()), "\n".join(lines)
+    return f"func.func @main(%a: {a}) -> ({types}) {{\n{body}\nreturn {', '.join(results)} : {types}\n}}"
+
+
+def program(text: str) -> Program:
+    return from_module(parse(text))
+
+
+def degenerate(n: int) -> Array:
+    """Matrices with ties of pivots, without pivots, with NaN, infinities and zeros of both signs.
+
+    No matrix is singular or not depending on how an op is rounded, since fused products round otherwise.
+    """
+    ties = np.tile(np.eye(n), (60, 1, 1))
+    ties[:, :3, :3] = RNG.integers(-1, 2, (60, 3, 3))
+    special = np.where(
+        RNG.random((20, n, n)) < 0.2, RNG.choice([np.nan, np.inf, -np.inf, -0.0], (20, n, n)), 1.5
+    )
+    zeros, units, columns = np.zeros((n, n)), np.eye(n), RNG.standard_normal((n, n))
+    columns[:, 1:3] = 0
+    named = [zeros, -zeros, units, units[RNG.permutation(n)], columns, RNG.standard_normal((n, n))]
+    return np.concatenate([ties, positive(float, n), special, np.stack(named)])
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (4, 4), (3, 5), (6, 2)])
+def test_pivots_are_those_of_lapack(rows: int, columns: int) -> None:
+    """For ties, zero columns and all-zero matrices too; with -1, 0 and 1 as entries, few results are rounded."""
+    found = scalars(program(factors(rows=rows, columns=columns)))
+    assert found is not None
+    a = np.concatenate([RNG.integers(-1, 2, (200, rows, columns)), RNG.standard_normal((50, rows, columns))])
+    lu, pivots, info = evaluate(found, [a])[:3]
+    for x, *each in zip(a, lu, pivots, info, strict=True):
+        for y, wanted in zip(each, lapack.dgetrf(x), strict=True):
+            np.testing.assert_allclose(y - (y is each[1]), wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_cholesky_factors_are_those_of_numpy() -> None:
+    found = scalars(program(factors()))
+    assert found is not None
+    a = RNG.standard_normal((30, 4, 4))
+    a = a @ a.mT + np.eye(4)
+    below, above = evaluate(found, [np.tril(a)]), evaluate(found, [np.triu(a)])
+    np.testing.assert_allclose(below[5], np.linalg.cholesky(a), rtol=1e-12)
+    np.testing.assert_allclose(above[8], np.linalg.cholesky(a).mT, rtol=1e-12)
+    lower, info = evaluate(found, [a])[3:5]
+    np.testing.assert_allclose(lower, np.tril(np.linalg.cholesky(a)) + np.triu(a, 1), rtol=1e-12)
+    assert not info.any()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("n", [3, 6])
+def test_factors_are_those_of_arrays(n: int) -> None:
+    """For matrices without a factor, and with NaN and infinities, too."""
+    a = degenerate(n)
+    found = scalars(program(factors(rows=n, columns=n)))
+    assert found is not None
+    arrays = program(factors(len(a), rows=n, columns=n)).compile()(a)
+    for i, (x, y) in enumerate(zip(evaluate(found, [a]), arrays, strict=True)):
+        largest = np.abs(y).max(tuple(range(1, y.ndim)), keepdims=True, where=np.isfinite(y), initial=1)
+        np.testing.assert_allclose(x / largest, y / largest, rtol=1e-9, atol=1e-9, err_msg=str(i))
+
+
+def solve(left: bool, lower: bool, unit: bool, kind: str) -> str:
+    c = "tensor<4x2xf64>" if left else "tensor<2x4xf64>"
+    return f"""func.func @main(%a: tensor<4x4xf64>, %c: {c}) -> {c} {{
+      %0 = "stablehlo.triangular_solve"(%a, %c) {{left_side = {str(left).lower()}, lower = {str(lower).lower()},
+        unit_diagonal = {str(unit).lower()}, transpose_a = #stablehlo<transpose {kind}>}}
+        : (tensor<4x4xf64>, {c}) -> {c}
+      return %0 : {c}
+    }}"""
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("kind", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+def test_triangular_solves(left: bool, kind: str) -> None:
+    """Only one triangle is read; with a unit diagonal, the diagonal is not read either."""
+    for lower in (True, False):
+        for unit in (True, False):
+            found = scalars(program(solve(left, lower, unit, kind)))
+            assert found is not None
+            a, c = RNG.standard_normal((9, 4, 4)), RNG.standard_normal((9, 4, 2) if left else (9, 2, 4))
+            (x,) = evaluate(found, [a, c])
+            t = np.tril(a) if lower else np.triu(a)
+            if unit:
+                t = t - t * np.eye(4) + np.eye(4)
+            op = t if kind == "NO_TRANSPOSE" else t.mT
+            np.testing.assert_allclose(op @ x if left else x @ op, c, rtol=1e-9, atol=1e-9)
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": jnp.linalg.solve,
+    "solve by Cholesky": lambda a, b: jax.scipy.linalg.cho_solve(
+        jax.scipy.linalg.cho_factor(a @ a.T + jnp.eye(3)), b
+    ),
+    "determinant": lambda a, b: jnp.linalg.det(a) * b,
+    "inverse": lambda a, b: jnp.linalg.inv(a) @ b,
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_of_solves(name: str, double_precision: None) -> None:
+    """Jacobians, and products of the Hessian, against JAX."""
+    function = FUNCTIONS[name]
+    a, b = RNG.standard_normal((8, 3, 3)), RNG.standard_normal((8, 3))
+    loaded = tiduc.from_jax(function, a[0], b[0])
+    found = scalars(loaded.jacobian(value=True))
+    assert found is not None, name
+    wanted = jax.vmap(function)(a, b), *jax.vmap(jax.jacobian(function, (0, 1)))(a, b)
+    for x, y in zip(evaluate(found, [a, b]), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+    def gradient(a: Any, b: Any) -> Any:
+        return jax.grad(lambda a, b: jnp.sum(function(a, b) ** 2), (0, 1))(a, b)
+
+    found = scalars(tiduc.from_jax(lambda a, b: jnp.sum(function(a, b) ** 2), a[0], b[0]).grad().jacobian())
+    assert found is not None
+    wanted = jax.tree.leaves(jax.vmap(jax.jacobian(gradient, (0, 1)))(a, b))
+    for x, y in zip(evaluate(found, [a, b]), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-7 * np.abs(y).max())
+
+
+@needs_gcc
+@pytest.mark.more
+@pytest.mark.parametrize("batch", [3, 8])
+def test_a_library_of_factors_and_solves(batch: int, tmp_path: Path) -> None:
+    """The compiled code, of scalars and of vectors, computes the numbers of the scalar ops."""
+    of = program(factors(batch, rows=3, columns=3))
+    found = scalars(of)
+    assert found is not None and found.places == (batch if batch > 3 else 1)
+    for a in (degenerate(3)[:batch], degenerate(3)[-batch:]):
+        for x, y in zip(run_library(of, [a], tmp_path), evaluate(found, [a[None]]), strict=True):
+            np.testing.assert_allclose(x, y[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.more
+def test_large_matrices_keep_their_dispatches(double_precision: None) -> None:
+    n = LARGEST + 1
+    assert scalars(program(factors(rows=n, columns=n))) is None
+    assert scalars(tiduc.from_jax(jnp.linalg.solve, np.eye(LARGEST), np.ones(LARGEST))) is not None

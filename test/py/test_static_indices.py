@@ -1,0 +1,183 @@
+"""Static libraries of small programs: computed indices, loops and branches as scalar ops."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.index_cases import CASES, Indexing, indexings
+from harness.interpret import interpret_at
+from harness.scalars import evaluate, scalars
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiduc.backends.iree.static.scalars.numbers import ScalarOps, TooLarge
+from tiduc.backends.iree.static.scalars.ranges import LIMITS, decided
+from tiduc.dialect.mlir.context import parse
+from tiduc.program import from_module
+
+RNG = np.random.default_rng(0)
+
+
+def check(text: str, *arrays: Any, is_scalars: bool = True) -> None:
+    """Compares the scalar ops of a program with the reference, for several samples of its arguments."""
+    found = scalars(from_module(parse(text)))
+    assert (found is not None) == is_scalars
+    if found is None:
+        return
+    samples = [[x[i] for x in arrays] for i in range(len(arrays[0]))]
+    for i, wanted in enumerate(interpret_at(text, samples)):
+        for x, y in zip(evaluate(found, arrays), wanted, strict=True):
+            np.testing.assert_array_equal(x[i], y)
+
+
+def check_indexing(case: Indexing, op: str) -> None:
+    if 0 in (*case.operand, *case.indices, *case.windows):
+        return
+    indices = RNG.integers(-2, 6, (4, *case.indices)).astype(np.int32)
+    x, u = (np.asarray(RNG.integers(-9, 9, (4, *sizes)), float) for sizes in (case.operand, case.windows))
+    check(case.gather(), x, indices)
+    check(case.scatter(op), x, indices, u)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gathers_and_scatters(name: str) -> None:
+    """Indices may lie outside: gathers clamp them, and scatters skip their windows."""
+    check_indexing(CASES[name], "add" if "elements" in name else "set")
+
+
+@pytest.mark.more
+@settings(max_examples=150, deadline=None)
+@given(indexings(), st.sampled_from(["add", "set", "maximum", "swapped"]))
+def test_random_gathers_and_scatters(case: Indexing, op: str) -> None:
+    check_indexing(case, op)
+
+
+def test_dynamic_slices() -> None:
+    text = """func.func @main(%x: tensor<4x3xf64>, %u: tensor<2x1xf64>, %i: tensor<i32>, %j: tensor<i64>)
+        -> (tensor<2x2xf64>, tensor<4x3xf64>) {
+      %k = stablehlo.convert %i : (tensor<i32>) -> tensor<i64>
+      %0 = stablehlo.dynamic_slice %x, %k, %j, sizes = [2, 2]
+        : (tensor<4x3xf64>, tensor<i64>, tensor<i64>) -> tensor<2x2xf64>
+      %1 = stablehlo.dynamic_update_slice %x, %u, %k, %j
+        : (tensor<4x3xf64>, tensor<2x1xf64>, tensor<i64>, tensor<i64>) -> tensor<4x3xf64>
+      return %0, %1 : tensor<2x2xf64>, tensor<4x3xf64>
+    }"""
+    i, j = (x.ravel() for x in np.mgrid[-2:6, -2:5])
+    x, u = RNG.standard_normal((len(i), 4, 3)), RNG.standard_normal((len(i), 2, 1))
+    check(text, x, u, i.astype(np.int32), j)
+
+
+BRANCHES = """func.func @main(%i: tensor<i32>, %x: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = "stablehlo.case"(%i) ({
+    %1 = stablehlo.sine %x : tensor<2xf64>
+    stablehlo.return %1 : tensor<2xf64>
+  }, {
+    stablehlo.return %x : tensor<2xf64>
+  }, {
+    %1 = stablehlo.reverse %x, dims = [0] : tensor<2xf64>
+    stablehlo.return %1 : tensor<2xf64>
+  }) : (tensor<i32>) -> tensor<2xf64>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %2 = stablehlo.compare LT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %3 = "stablehlo.if"(%2) ({
+    %4 = stablehlo.negate %0 : tensor<2xf64>
+    stablehlo.return %4 : tensor<2xf64>
+  }, {
+    stablehlo.return %0 : tensor<2xf64>
+  }) : (tensor<i1>) -> tensor<2xf64>
+  return %3 : tensor<2xf64>
+}"""
+LOOP = """func.func @main(%x: tensor<3xf64>, %n: tensor<i32>) -> (tensor<3xf64>, tensor<f64>) {
+  %0 = stablehlo.constant dense<0> : tensor<i32>
+  %1 = stablehlo.constant dense<1> : tensor<i32>
+  %m = stablehlo.constant dense<3> : tensor<i32>
+  %s = stablehlo.constant dense<0.0> : tensor<f64>
+  %2:3 = stablehlo.while(%i = %0, %y = %x, %t = %s) : tensor<i32>, tensor<3xf64>, tensor<f64>
+  cond {
+    %4 = stablehlo.compare LT, %i, LIMIT : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %4 : tensor<i1>
+  } do {
+    %4 = stablehlo.dynamic_slice %y, %i, sizes = [1] : (tensor<3xf64>, tensor<i32>) -> tensor<1xf64>
+    %5 = stablehlo.reshape %4 : (tensor<1xf64>) -> tensor<f64>
+    %6 = stablehlo.multiply %5, %5 : tensor<f64>
+    %7 = stablehlo.reshape %6 : (tensor<f64>) -> tensor<1xf64>
+    %8 = stablehlo.dynamic_update_slice %y, %7, %i : (tensor<3xf64>, tensor<1xf64>, tensor<i32>) -> tensor<3xf64>
+    %9 = stablehlo.add %t, %6 : tensor<f64>
+    %10 = stablehlo.add %i, %1 : tensor<i32>
+    stablehlo.return %10, %8, %9 : tensor<i32>, tensor<3xf64>, tensor<f64>
+  }
+  return %2#1, %2#2 : tensor<3xf64>, tensor<f64>
+}"""
+
+
+def test_branches_and_loops() -> None:
+    """A loop is unrolled if the program has its trip count; other programs are not scalar ops."""
+    check(BRANCHES, np.arange(-2, 5, dtype=np.int32), RNG.standard_normal((7, 2)))
+    arrays = RNG.standard_normal((2, 3)), np.array([1, 3], np.int32)
+    check(LOOP.replace("LIMIT", "%m"), *arrays)
+    check(LOOP.replace("LIMIT", "%n"), *arrays, is_scalars=False)
+
+
+def test_an_endless_loop_ends() -> None:
+    check(LOOP.replace("LIMIT", "%m").replace("add %i, %1", "add %i, %0"), is_scalars=False)
+
+
+@pytest.mark.parametrize("kind", ["i1", "i32"])
+def test_ops_on_integers(kind: str) -> None:
+    """Each op on integers and truth values has the values of the reference, or is not one of scalars."""
+    t = f"tensor<{kind}>"
+    x, y = (each.ravel() for each in np.mgrid[:2, :2]) if kind == "i1" else RNG.integers(-3, 4, (2, 20))
+    x, y = (each.astype(bool if kind == "i1" else np.int32) for each in (x, y))
+    names = "and or xor maximum minimum".split() if kind == "i32" else "and or xor".split()
+    lines = [f"%r{i} = stablehlo.{name} %x, %y : {t}" for i, name in enumerate(names)]
+    if kind == "i1":
+        lines.append(f"%r{len(names)} = stablehlo.not %x : {t}")
+    for name in ("EQ", "NE", "LT", "LE", "GT", "GE") if kind == "i32" else ("EQ", "NE"):
+        i = len(lines)
+        lines.append(f"%c{i} = stablehlo.compare {name}, %x, %y : ({t}, {t}) -> tensor<i1>")
+        lines[-1] += f"\n%r{i} = stablehlo.select %c{i}, %x, %y : tensor<i1>, {t}"
+    lines.append(f"%f = stablehlo.convert %x : ({t}) -> tensor<f64>")
+    results = [*(f"%r{i}" for i in range(len(lines) - 1)), "%f"]
+    types = ", ".join([*[t] * (len(results) - 1), "tensor<f64>"])
+    body = "\n".join(lines)
+    check(
+        f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{body}\nreturn {', '.join(results)} : {types}\n}}",
+        x,
+        y,
+    )
+
+
+def test_ops_that_may_overflow_are_refused() -> None:
+    """A sum of integers wraps around in StableHLO, and LLVM's comparison of truth values is one of signs."""
+    numbers = ScalarOps(100)
+    x, y, flag = numbers.input(0, 0, "i32"), numbers.input(1, 0, "i32"), numbers.input(2, 0, "i1")
+    for name, kind, operands in (
+        ("add", "i32", (x, y)),
+        ("LT", "i1", (flag, flag)),
+        ("maximum", "i1", (flag, flag)),
+    ):
+        with pytest.raises(TooLarge):
+            numbers.apply(name, kind, *operands)
+    small = numbers.apply("minimum", "i32", numbers.apply("maximum", "i32", x, numbers.constant(0, "i32")),
+        numbers.constant(9, "i32"))  # fmt: skip
+    assert numbers.range(small) == (0, 9)
+    assert numbers.range(numbers.apply("add", "i32", small, small)) == (0, 18)
+    assert numbers.value(numbers.apply("LT", "i1", small, numbers.constant(0, "i32"))) == 0
+
+
+@given(st.tuples(*[st.integers(-3, 3)] * 4), st.sampled_from(["EQ", "NE", "LT", "LE", "GT", "GE"]))
+def test_decided_comparisons(ends: tuple[int, ...], name: str) -> None:
+    """A comparison is decided exactly if all values of the ranges agree."""
+    a, b, c, d = ends
+    x, y = (min(a, b), max(a, b)), (min(c, d), max(c, d))
+    compare = {
+        "EQ": "__eq__",
+        "NE": "__ne__",
+        "LT": "__lt__",
+        "LE": "__le__",
+        "GT": "__gt__",
+        "GE": "__ge__",
+    }[name]
+    values = {getattr(i, compare)(j) for i in range(x[0], x[1] + 1) for j in range(y[0], y[1] + 1)}
+    assert decided(name, x, y) == (values.pop() if len(values) == 1 else None)
+    assert LIMITS["i8"] == (-128, 127)
