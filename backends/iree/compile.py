@@ -97,7 +97,9 @@ def compile_kernel(empty: Source, written: Callable[[str], str], limits: Limits 
         run_or_refuse([*command, "-", "-o", os.devnull], kernel, limits, target, environment)
         with open(kernels, "rb") as file:
             data = file.read()
-        return without_unused(data, name, folder, lambda x: run_within(x, b"", limits, environment))
+        return without_unused(
+            data, f"{name}_library_query", folder, lambda x: run_within(x, b"", limits, environment)
+        )
 
 
 def run_or_refuse(

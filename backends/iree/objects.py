@@ -22,6 +22,7 @@ from tiduc.runtime.process import Ended
 
 _TARGET = re.compile(rb'<"llvm-cpu", "[^"]*", \{')
 _LINKED = re.compile(rb"\blink_embedded = (?:true|false), ")
+_QUERY = re.compile(r"\w+_library_query")
 _MODULE = re.compile(rb"^module(?: @\S+)?", re.MULTILINE)
 
 
@@ -81,22 +82,25 @@ class ObjectFile:
         if os.path.exists(kernels):
             with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
                 self.objects = Objects(file.read(), header.read(), text)
-            smaller = without_unused(self.objects.kernels, self.name, folder, lambda x: run(x, b""))
-            self.objects = replace(self.objects, kernels=smaller)
+            query = _QUERY.search(self.objects.header)
+            if query is not None:
+                smaller = without_unused(self.objects.kernels, query[0], folder, lambda x: run(x, b""))
+                self.objects = replace(self.objects, kernels=smaller)
         return Ended(0, text if self.beside_module else b"", "")
 
 
-def without_unused(kernels: bytes, name: str, folder: str, run: Callable[[list[str]], Ended]) -> bytes:
+def without_unused(kernels: bytes, query: str, folder: str, run: Callable[[list[str]], Ended]) -> bytes:
     """An object file without functions that no kernel calls, such as IREE's conversions of f16: up to 3 KB.
 
-    Other files than ELF's, and a file that the linker in IREE's package refuses, stay as they are.
+    `query` is the function that gives the kernels. Other files than ELF's, and a file that the linker in IREE's package
+    refuses, stay as they are.
     """
     if not is_elf(kernels):
         return kernels
-    given, found = (os.path.join(folder, f"{name}.{end}") for end in ("unlinked.o", "linked.o"))
+    given, found = (os.path.join(folder, f"{query}.{end}.o") for end in ("all", "used"))
     with open(given, "wb") as file:
         file.write(kernels)
-    keeping = "-r", "--gc-sections", "-u", f"{name}_library_query"
+    keeping = "-r", "--gc-sections", "-u", query
     if run([find_tool("iree-lld"), "-flavor", "gnu", *keeping, given, "-o", found]).code != 0:
         return kernels
     with open(found, "rb") as file:
