@@ -1,11 +1,11 @@
-"""Fault: the record of one fault of IREE that a pattern, a pass or an edit of VM code works around.
+"""`Fault`: a record of one fault of IREE, which a pattern, a pass or an edit of VM code works around.
 
     @legalize("stablehlo.add")
     @wrong("IREE adds predicates modulo two; tiduc emits their disjunction.", "add_predicates")
     def add(b, op): ...
 
-docs/iree.md lists these records. For each record, a test expects IREE alone to fail. `test/sweep/faults.py` prints the
-records that the installed IREE no longer needs.
+docs/iree.md lists these records. Most records name a witness, a program on which a test expects IREE without tiduc to
+fail. `test/sweep/faults.py` prints the records that the installed IREE no longer needs.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 Kind = Literal["wrong", "crash", "missing", "slow"]
 
 SEEN = "3.13.0"
-"""The version of IREE that the records describe."""
+"""The version of IREE in which the recorded faults were seen."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Fault:
     - `kind`: "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
       supports, "missing" if it lacks the op, "slow" if it is correct but slow.
     - `text`: what IREE does, and what tiduc does instead.
-    - `witness`: a case of `test/py/cases/witnesses.py` that IREE alone fails.
-    - `untested`: why the record has no case, or why no test runs IREE on the case.
+    - `witness`: the name of a case of `test/py/cases/witnesses.py` on which IREE without tiduc fails.
+    - `untested`: the reason why there is no such case, or why no test runs IREE on the case.
     - `seen`: the version of IREE with the fault.
     - `upstream`: the address of a public report of the fault, or of a pull request that fixes it.
     - `row`: for a "slow" fault, the row of a benchmark in `test/bench/` that shows the gain, as in "flags.py: argmax".
@@ -46,7 +46,8 @@ class Fault:
 class Record:
     """A fault, and the pattern, pass or rewrite that works around it.
 
-    `where` is `Registered.where` (`emit/emitter.py`) for a pattern, and otherwise `MODULES` or `VM_CODE`.
+    `where` is `Registered.where` (`emit/emitter.py`) for a pattern, `MODULES` for a pass, `VM_CODE` for an edit of VM
+    code.
     """
 
     where: str
@@ -77,9 +78,9 @@ def _fault(
 
 wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
 missing = partial(_fault, "missing")
-"""Decorators for functions that work around a fault of this kind; see `Fault`."""
+"""Decorators that record a fault of the kind that their name says, for the function that works around it."""
 
 
 def slow(text: str, row: str) -> Callable[[_Function], _Function]:
-    """A decorator that records a "slow" fault. `row` names the row of the benchmark that shows the gain."""
+    """A decorator that records a "slow" fault. `row` is the row of a benchmark that shows the gain (see `Fault`)."""
     return _fault("slow", text, row=row)

@@ -1,10 +1,10 @@
-"""allow_inlining: lets IREE inline all functions, because IREE mixes up the inputs of other functions.
+"""allow_inlining: lets IREE inline all functions, because it mixes up the inputs of functions that it must not inline.
 
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 
-IREE does not inline a function with both attributes. Its pass `iree-util-ipo` merges inputs that are equal in all
-calls, but looks only at the last call: it merges two inputs even if earlier calls pass two values. IREE does not inline
-the functions of the later pass `repeats` either, but their inputs differ in all calls.
+IREE does not inline a function that has both attributes. Its pass `iree-util-ipo` should merge inputs that are equal in
+all calls, but looks only at the last call: it merges two inputs even if they differ in earlier calls. The functions
+that the later pass `repeats` creates have both attributes, but their inputs differ from each other in all calls.
 """
 
 from torch_mlir import ir

@@ -1,13 +1,14 @@
-"""Accurate sine, cosine and tangent of f32 for targets other than CPUs.
+"""Computes sine, cosine and tangent of f32 accurately, on targets other than CPUs.
 
-On CUDA, IREE reduces the argument with a single product by pi / 2, so errors grow with the argument. SPIR-V's functions
-have errors of 2^-11 and more.
+On CUDA, IREE subtracts a multiple of pi / 2 from the argument as a single product, so errors grow with the argument.
+SPIR-V's functions have errors of 2^-11 and more.
 
-All arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, a multiple of pi / 2 is
-subtracted in four parts; the products with the first three parts are exact (Cody and Waite). For larger |x|, the
-exponent of x selects the bits of 1 / 2 pi that matter modulo a turn, and these bits are multiplied by the 24 bits of x
-(Payne and Hanek, "Radian reduction for trigonometric functions", 1983). Taylor polynomials give the sine and cosine of
-the remainder, at most pi / 4. Errors are at most 3 units in the last place, and 5 for tan if division rounds correctly.
+Here, all arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, pi / 2 is divided into a
+sum of four numbers, whose multiples are subtracted one after the other; the first three products are exact (Cody and
+Waite). For larger |x|, the exponent of x selects the bits of 1 / (2 pi) that matter modulo a turn, and these bits are
+multiplied by the 24 bits of x (Payne and Hanek, "Radian reduction for trigonometric functions", 1983). Taylor
+polynomials give the sine and cosine of the remainder, which is at most pi / 4. Errors are at most 3 units in the last
+place, and 5 for tan if division rounds correctly.
 """
 
 from collections.abc import Sequence
@@ -25,9 +26,9 @@ from tiduc.dialect.shapes.types import bits, element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = hexadecimal("0x1.92p+0 0x1.fb4p-12 0x1.444p-24 0x1.68c234p-39")
-"""pi / 2, as three parts of 11 bits and the rest."""
+"""Four numbers whose sum is pi / 2: three numbers of 11 bits, and the rest."""
 _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
-"""1 / 2 pi after 32 zero bits, as words of 32 bits, which are signed integers."""
+"""32 zero bits followed by the bits of 1 / (2 pi), as a list of 32-bit words, which are signed integers."""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_OTHERS)
@@ -36,7 +37,7 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the function with a range reduction and polynomials in f32. tan is sin / cos."""
+    """Computes the function by a range reduction and polynomials in f32; tan is sin / cos. Returns None for f64."""
     given = op.operands[0]
     if (
         not is_float(given) or bits(given) == 64
@@ -77,14 +78,14 @@ def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """Computes `_reduced` for |x| >= 2^13, from the bits of x. Ignores the sign of x.
+    """Computes `_reduced` of |x| for |x| >= 2^13. The argument is the bits of the float x, as i32.
 
-    The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
+    The fraction |x| / (2 pi) modulo 1 has 64 bits here: the upper 32 bits in `first`, the lower 32 bits in `second`.
     """
     f32 = ir.F32Type.get()
     exponent = b.and_(b.shift_right_logical(x, 23), 0xFF)
     m = b.or_(b.and_(x, 0x7FFFFF), 0x800000)
-    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # the first bit of 1 / 2 pi that is used
+    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # the first bit of `_WORDS` that is used
     number, shift = b.shift_right_logical(place, 5), b.and_(place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])
@@ -99,14 +100,14 @@ def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _word(b: Emitter, number: IrValue, shift: IrValue, i: int) -> IrValue:
-    """32 bits of 1 / 2 pi, starting at bit `shift` of the word `number + i`."""
+    """The 32 bits of `_WORDS` that begin at bit `shift` of the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
     rest = b.subtract(b.constant(32, shift), shift)
     return b.or_(b.shift_left(word, shift), b.shift_right_logical(following, rest))
 
 
 def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
-    """`words[number]`, for a number of at most 4."""
+    """Looks up `words[number]`, for a number of at most 4, by selects."""
     y = b.constant(words[0], number)
     for i, word in enumerate(words[1:5], 1):
         y = b.select(b.compare(number, i, "EQ"), b.constant(word, number), y)
@@ -114,7 +115,10 @@ def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
 
 
 def _high(b: Emitter, m: IrValue, word: IrValue) -> IrValue:
-    """The bits above the lowest 32 of m times a 32-bit word, where m < 2^24. Computed in halves, which fit 32 bits."""
+    """The upper half of the 64-bit product of m and a 32-bit word, where m < 2^24.
+
+    It is computed from products of halves, which have at most 32 bits.
+    """
     right, left = b.shift_right_logical, b.shift_left
     m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)
     lowest, low, inner, outer = (b.multiply(u, v) for u, v in ((m0, w0), (m1, w0), (m0, w1), (m1, w1)))

@@ -1,11 +1,12 @@
-"""assert_sizes: asserts relations between sizes. IREE does not check them, and would read beyond the ends of arrays.
+"""assert_sizes: asserts the relations between dynamic sizes that ops require, such as equal sizes of two operands.
 
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>
     %e = arith.cmpi eq, %m, %n : index
     cf.assert %e, "sizes: stablehlo.add at f:2:8 needs two sizes to be equal: dimension 0 of x, and dimension 0 of y"
 
-Assertions run on the host. An assertion is at the function's start if it depends only on arguments, else before the op.
+IREE does not check these relations, and would read beyond the ends of arrays. Assertions run on the host. An assertion
+is at the start of the function if it depends only on arguments, and otherwise before the op.
 """
 
 import functools
@@ -41,7 +42,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic
 )
 @stage
 def assert_sizes(module: ir.Module | IrOp) -> None:
-    """Emits assertions for the sizes that the ops of a module require.
+    """Emits assertions of the relations between sizes that the ops of a module require, in place.
 
     Raises `Unsupported` for the first op whose requirements are unknown or can never hold.
     """
@@ -64,7 +65,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
 
 
 def _is_dynamic(op: IrOp) -> bool:
-    """Whether a result of an op, or an input of a function, has dynamic dimensions."""
+    """Whether a result of an op has dynamic dimensions. For a function, whether one of its inputs has."""
     values = (
         op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
     )
@@ -81,7 +82,7 @@ def _refuse_contradiction(placed: Placed) -> None:
 
 
 def _described(function: FunctionSizes, placed: Placed) -> str:
-    """The text of an assertion: the op, the relation that it needs, and the sizes."""
+    """The message of an assertion: the op, the relation that it needs, and the sizes."""
     check, names = placed.check, {x: function.name_of(i) for i, x in enumerate(function.inputs)}
 
     def atom(i: int) -> str:
@@ -117,7 +118,7 @@ WORDS = {
 
 
 class _Assertions:
-    """Emits assertions at one place. Reads each size there once."""
+    """Emits assertions at one insertion point. Each size is read only once for all of these assertions."""
 
     def __init__(self, function: FunctionSizes, b: Emitter) -> None:
         self._function, self._atoms = function, function.atoms
@@ -131,7 +132,7 @@ class _Assertions:
             self._assert(met, f"a dimension has more than {LARGEST} elements")
 
     def hold(self, placed: Placed) -> None:
-        """Asserts one check."""
+        """Emits the assertion of one check."""
         self._assert(self._met(placed.check), _described(self._function, placed))
 
     def _assert(self, met: IrValue, text: str) -> None:
@@ -143,14 +144,14 @@ class _Assertions:
         a, b = self._form(check.a), self._form(check.b)
         if check.relation == AT_MOST:
             return self._k.at_most(a, b)
-        # A broadcast also allows a size of 1: for the first operand, or for either operand.
+        # If sizes are broadcast, a size of 1 is allowed, too: for the first operand, or for either operand.
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[SizeLike], most: int) -> IrValue:
-        """Whether the product of sizes is at most `most`.
+        """The condition that the product of sizes is at most `most`.
 
-        Divides instead of multiplying, because a product may overflow.
+        `most` is divided by each size, because the product of the sizes may overflow.
         """
         left: SizeLike = most
         for n in sizes:

@@ -1,4 +1,4 @@
-"""dot_general, convolution and batch_norm_grad: empty sums; complex and grouped convolutions."""
+"""Patterns for dot_general, convolution and batch_norm_grad: empty sums, and complex or grouped convolutions."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from tiduc.passes.rules.batch_norm import gradient
     upstream="https://github.com/iree-org/iree/issues/22954",
 )
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The product without its `algorithm` attribute. The result is 0 if a dimension has size 0."""
+    """Removes the attribute `algorithm`, in place. Replaces the product by 0 if a dimension has size 0."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
     return _empty_sum(b, op)
@@ -79,7 +79,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _widen_depthwise(b: Emitter, op: IrOp) -> None:
     """Converts the operands of a depthwise convolution, in place, to the element type of the result.
 
-    IREE requires such a kernel, but looks through conversions. A barrier therefore hides the conversion of the kernel.
+    IREE requires a kernel of this type, but would remove the conversion of the kernel again. A barrier prevents this.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:
@@ -90,7 +90,7 @@ def _widen_depthwise(b: Emitter, op: IrOp) -> None:
 
 
 def _reverse_kernel(b: Emitter, op: IrOp) -> None:
-    """Turns a convolution with reversed windows, in place, into a convolution with a reversed kernel."""
+    """Reverses the kernel of a convolution with reversed windows, and removes `window_reversal`, in place."""
     turned = [d for d, backwards in zip(Layout.of(op).kernel[2:], reversal(op), strict=True) if backwards]
     if turned:
         op.operands[1] = b.reverse(op.operands[1], turned)
@@ -99,7 +99,7 @@ def _reverse_kernel(b: Emitter, op: IrOp) -> None:
 
 
 def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """0 as the result of a product of static shapes, if the result or an operand has no elements. Otherwise None."""
+    """Returns 0 as the result if the result or an operand has no elements. Returns None otherwise."""
     arrays = *op.operands, *op.results
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)
     return [b.constant(0, op.results[0].type)] if is_empty else None

@@ -1,4 +1,4 @@
-"""Loops, conditionals, custom calls and process ids."""
+"""Patterns for loops, conditionals, barriers, custom calls and process ids."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,22 +24,22 @@ TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
     *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
 }
-"""Custom calls that are hints to other compilers. The result equals the operand."""
+"""Targets of custom calls that are hints to other compilers. Their results equal their operands."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _ABSORBING = {"stablehlo.and": False, "stablehlo.or": True}
-"""For a boolean op, the operand that decides the result alone."""
+"""For each boolean op, the operand that determines the result whatever the other operand is."""
 
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
-"""Ops whose results do not count as constants."""
+"""Ops whose results are not constant for IREE, even if all their operands are."""
 
 
 @legalize("stablehlo.while")
 @crash(
-    "IREE crashes, or exhausts memory, on a carry that a loop's body ignores; a barrier makes the body read it.",
+    "IREE crashes, or exhausts memory, if a loop's body ignores a carry; a barrier makes the body read the carry.",
     "while",
 )
 @crash(
@@ -52,11 +52,11 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "while_folded",
 )
 @crash(
-    "A loop over constants alone that gives a scalar does not compile; tiduc starts it behind a barrier.",
+    "A loop that depends on constants alone and returns a scalar does not compile; a barrier hides a constant.",
     "while_constant",
 )
 @crash(
-    "IREE finds a cycle of dependences where one loop follows another; tiduc copies shared initial values.",
+    "If one loop follows another, IREE finds a cycle of dependences; tiduc copies shared initial values.",
     "while_after_another",
 )
 @crash(
@@ -64,7 +64,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "while_table",
 )
 @crash(
-    "IREE does not resolve the size of a dynamic array that becomes another carry; a barrier copies the array.",
+    "IREE does not find the size of a dynamic array if it becomes another carry; a barrier copies the array.",
     "dynamic/while_of_swapped",
     upstream="https://github.com/iree-org/iree/issues/19474",
 )
@@ -73,17 +73,17 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "dynamic/while_of_matrices",
 )
 def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Changes the loop in place; see the records. Returns None.
+    """Changes a loop in place so that IREE compiles it correctly. The decorators list the cases. Returns None.
 
-    The body returns a barrier of the new and the old value for four kinds of carries (loop-carried values):
+    The new value of a carry (loop-carried value) is passed, with the old value, through a barrier in four cases:
 
     - The body ignores the old value.
     - The new value depends on no carry, perhaps after constant folding. The compiler would hoist it and then lose it.
-    - An earlier carry has the same new value. The compiler would drop one of the two carries.
-    - The new value is another carry, an array of dynamic shape.
+    - An earlier carry has an equal new value. The compiler would drop one of the two carries.
+    - The new value is the old value of another carry, an array of dynamic shape.
 
-    A loop that returns a scalar and depends on constants alone starts behind a barrier. Otherwise the compiler would
-    run the loop when the module is loaded, and would fail where the host reads the scalar.
+    If a loop returns a scalar and depends on constants alone, its first initial value is passed through a barrier.
+    Otherwise the compiler would run the loop when the module is loaded, and would fail when the host reads the scalar.
     """
     body = op.regions[1].blocks[0]
     last, varying = terminator(body), _varying(body)
@@ -104,15 +104,18 @@ def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.optimization_barrier")
 @wrong(
-    "IREE may drop, or not await, the producer of an operand that is a carry; tiduc emits a copy of the operand.",
+    "If an operand is a carry, IREE may drop the op that computes it, or not wait for it; tiduc copies the operand.",
     untested="a race of threads: random_loops.py --target cpu-threads, program:5, is wrong in most runs without it",
 )
 @crash(
-    "IREE loses dynamic sizes, and rejects the program; tiduc ties the results to their sizes.",
+    "IREE loses dynamic sizes, and rejects the program; tiduc tells it the sizes of the results.",
     "dynamic/barrier",
 )
 def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The barrier, with copies of loop-carried operands and with results tied to their sizes."""
+    """Copies operands that are loop-carried values, in place.
+
+    For dynamic shapes, tells IREE the sizes of the results.
+    """
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and is_carry(x):
             op.operands[i] = copied(b, x)
@@ -126,7 +129,10 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "table_of_a_branch",
 )
 def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Copies the constants that branches return, if two results of a branch are views of one array. Returns None."""
+    """Copies the constant arrays that branches return, in place, if a branch returns one array twice. Returns None.
+
+    Views of one array count as the array.
+    """
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
         for end in last:
@@ -135,20 +141,20 @@ def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _viewed(x: IrValue) -> IrValue:
-    """The array that a value is a view of, or the value itself."""
+    """The array of which a value is a view. Returns the value itself if it is not a view."""
     array: IrValue
     *_, array = traced(x, VIEWS)
     return array
 
 
 def _is_known(op: IrOp) -> bool:
-    """Whether an op depends on constants alone."""
+    """Whether an op depends on constants alone, so that IREE may compute it when the module is loaded."""
     values = reached(read_by(op), behind)
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
 def _varying(body: ir.Block) -> set[IrValue]:
-    """The values in a loop's body that depend on carries after constant folding."""
+    """The values in a loop's body that still depend on carries after constant folding."""
     varying = set[IrValue](body.arguments)
     for op in operations(body):
         if not varying.isdisjoint(_read_when_folded(op)):
@@ -157,7 +163,7 @@ def _varying(body: ir.Block) -> set[IrValue]:
 
 
 def _read_when_folded(op: IrOp) -> Sequence[IrValue]:
-    """The values that an op reads, except those that constants make irrelevant, as in `and x, false`."""
+    """The values that an op reads, except those that a constant operand makes irrelevant, as x in `and x, false`."""
     numbers = [known_number(x) for x in op.operands]
     if op.name == "stablehlo.select" and numbers[0] is not None:
         return [op.operands[1 if numbers[0] else 2]]
@@ -168,11 +174,11 @@ def _read_when_folded(op: IrOp) -> Sequence[IrValue]:
 
 
 def _separated(b: Emitter, op: IrOp) -> None:
-    """Copies initial values that have other readers, if the loop follows another loop. A scalar gets a barrier instead.
+    """If a loop follows another loop, copies its initial values that have other readers, in place.
 
     Without the copy, the compiler would schedule ops before the loop together with ops after the loop that read their
-    results, and would find a cycle of dependences. A barrier is not enough for an array: two loops that start with one
-    array would share it, at an offset that is computed after the first loop.
+    results, and would find a cycle of dependences. For a scalar, a barrier suffices. For an array it does not: two
+    loops that start with one array would share it, at an offset that is computed after the first loop.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -180,15 +186,17 @@ def _separated(b: Emitter, op: IrOp) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            (stored,) = b.barrier(x)  # after the earlier loop, so that the copy does not run together with x
+            (stored,) = b.barrier(
+                x
+            )  # after the earlier loop, so that the copy is not scheduled with the op of x
             op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
 def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
-    """Copies the initial values of carries with several dynamic dimensions, if there are two such carries.
+    """If two or more carries have several dynamic dimensions, copies their initial values, in place.
 
-    The compiler puts the new values of both carries into one buffer. It does not find that the sizes of a carry and of
-    its new value are equal, and then reads one array in place of the other.
+    The compiler puts the new values of these carries into one buffer. It does not prove that a carry and its new value
+    have equal sizes, and therefore reads one array in place of the other.
     """
     arrays = [i for i, x in enumerate(op.operands) if list(x.type.shape).count(_DYNAMIC) > 1]
     if len(arrays) > 1:
@@ -197,9 +205,9 @@ def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
 
 
 def _without_tables(b: Emitter, op: IrOp) -> None:
-    """Copies the constant arrays among the operands of a loop or of a terminator.
+    """Copies the constant arrays among the operands of a loop or a terminator, in place.
 
-    The compiler requires a single kind of memory for all arrays that may become a carry or a result of a branch.
+    The compiler requires that all arrays that a carry or a result of a branch may be are in one kind of memory.
     Constants are in another kind of memory than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
@@ -214,7 +222,10 @@ def _without_tables(b: Emitter, op: IrOp) -> None:
     "custom_call",
 )
 def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
-    """Expands the calls in `CALLS`. Replaces hints for other compilers by their operands."""
+    """Expands a custom call by its pattern in `CALLS`, or replaces a hint to another compiler by its operands.
+
+    Raises `Unsupported` for other calls.
+    """
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
@@ -227,7 +238,7 @@ def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
 @legalize("sdy.mesh")
 @missing("IREE does not know meshes of devices; tiduc drops them, since a module runs on one device.", "mesh")
 def mesh(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Removes the op."""
+    """Erases the op, which has no results."""
     return []
 
 
@@ -241,7 +252,7 @@ def process_id(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.rng")
 @missing("On CPUs, each call gives the same numbers; tiduc refuses the op.", untested="refused")
 def rng(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Refuses the op. Imported programs do not have it, because the import replaces it."""
+    """Raises `Unsupported`. Imported programs do not have this op, because the import replaces it."""
     raise refused(
         op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"
     )

@@ -1,4 +1,4 @@
-"""convert and bitcast_convert: saturation, 8-bit floats, complex types, and scalars that the host computes."""
+"""Patterns for convert and bitcast_convert: saturation, 8-bit floats, complex types, and scalars on the host."""
 
 from collections.abc import Sequence
 
@@ -14,36 +14,37 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 
 @legalize("stablehlo.convert")
 @wrong("Conversions of floats to integers do not saturate; tiduc clamps, and maps NaN to 0.", "convert_i32")
-@wrong(
-    "On vmvx, a float becomes the nearest integer; tiduc drops the digits after the point.", "vmvx/convert"
-)
+@wrong("On vmvx, IREE rounds floats to the nearest integer; tiduc rounds them toward zero.", "vmvx/convert")
 @wrong("IREE reads 0xFF of f8E4M3FN, which is NaN, as -480; tiduc selects NaN.", "float8_nan")
 @crash(
-    "A scalar integer in a loop does not become a float; tiduc puts the integer behind a barrier.",
+    "In a loop, the conversion of a scalar integer to a float does not compile; tiduc emits a barrier before it.",
     "convert_counter",
     upstream="https://github.com/iree-org/iree/issues/19375",
 )
 @crash(
-    "A scalar integer in a loop does not become unsigned; tiduc converts to signless integers, and bitcasts.",
+    "In a loop, converting a scalar integer to unsigned does not compile; tiduc converts to signless, and bitcasts.",
     "convert_unsigned_counter",
 )
 @crash(
-    "A scalar that depends on a dimension's size does not become unsigned; tiduc converts and bitcasts, too.",
+    "Converting a scalar that depends on a dynamic size to unsigned does not compile; tiduc converts and bitcasts.",
     "dynamic/unsigned_size",
 )
 @crash(
-    "A size that becomes a wider integer, and then a float, does not compile; a barrier separates the conversions.",
+    "Converting a dynamic size to a wider integer, then to a float, does not compile; a barrier separates them.",
     "dynamic/size_in_floats",
     upstream="https://github.com/iree-org/iree/issues/19375",
 )
 @crash(
-    "Where a CPU does not convert integers to bf16, IREE calls a function that is missing at run time; tiduc "
+    "If a CPU cannot convert integers to bf16, IREE calls a function that is missing at run time; tiduc "
     "converts by way of f32.",
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
-@missing("On SPIR-V, integers do not become bf16; tiduc converts by way of f32.", "vulkan/convert")
+@missing("On SPIR-V, integers cannot be converted to bf16; tiduc converts by way of f32.", "vulkan/convert")
 def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The conversion, saturated for integers. Conversions of 8-bit floats, and of integers to bf16, go through f32."""
+    """Emits a conversion that saturates if the result is of integers, and that goes through f32 if IREE needs it to.
+
+    Returns None if IREE's conversion is right.
+    """
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
@@ -59,7 +60,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
-    if str(element(x)) not in ("bf16", "f32", "f64"):  # f16 cannot represent most bounds; f32 has the range
+    if str(element(x)) not in ("bf16", "f32", "f64"):  # most bounds exceed the range of f16, but not of f32
         x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
@@ -67,14 +68,14 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     if not (b.cpu or b.settings.spirv):
         down, up = (b.emit(f"stablehlo.{name}", (number,), number.type) for name in ("floor", "ceil"))
         number = b.select(b.compare(number, 0, "LT"), up, down)
-    is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer below this power
+    is_beyond = b.compare(number, float(beyond), "GE")  # `beyond - 1` may not be representable as a float
     y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
     greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)
     return [b.select(is_beyond, greatest, y)]
 
 
 def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
-    """Whether integers are converted to bf16 for a target without this conversion."""
+    """Whether integers are converted to bf16 on a target that has no such conversion."""
     lacks = b.cpu or b.settings.spirv
     return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
 
@@ -86,14 +87,14 @@ def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
-    """Whether the conversion of a scalar integer to a float compiles only behind a barrier.
+    """Whether the conversion of a scalar integer to a float needs a barrier before it to compile.
 
-    The host computes loop counters, but lacks some of these conversions.
+    The host computes loop counters, but some of these conversions are missing in the code of the host.
     """
     to = str(element(type_))
     if type_.rank or not _is_signed(x) or not is_float(type_) or to == "f32":
         return False
-    # IREE merges conversions of integers to wider ones with the conversion to a float.
+    # IREE merges conversions to wider integers with the conversion to a float, so the narrowest type counts.
     merged = [element(y) for y in traced(x, ["stablehlo.convert"])]
     return to != "f64" or any(isinstance(of, ir.IntegerType) and of.width < 64 for of in merged)
 
@@ -105,12 +106,12 @@ def _is_signed(x: IrValue) -> bool:
 
 @legalize("stablehlo.bitcast_convert")
 @crash(
-    "Complex types crash the compiler; tiduc bitcasts the parts, along a trailing dimension of size 2.",
+    "Complex types crash the compiler; tiduc bitcasts arrays of parts with a trailing dimension of size 2.",
     "bitcast_convert",
     upstream="https://github.com/openxla/stablehlo/pull/2989",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Bitcasts complex numbers as pairs of parts along a trailing dimension of size 2. None for real types."""
+    """Bitcasts a complex array as an array of parts with a trailing dimension of size 2. None for real types."""
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
         return None
@@ -126,13 +127,16 @@ def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """The complex array whose real and imaginary parts lie along the last dimension of `parts`."""
+    """The complex array of type `type_` whose real and imaginary parts are `parts[..., 0]` and `parts[..., 1]`."""
     re, im = (b.reshape(b.cut(parts, type_.rank, i, i + 1), type_.shape) for i in range(2))
     return b.complex(re, im)
 
 
 def _bits_to(b: Emitter, x: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """x bitcast to `type_`, which has the same number of bits. Splits or merges the last dimension as needed."""
+    """Bitcasts x to `type_`, of equal total size, even if the widths of elements and the ranks differ arbitrarily.
+
+    StableHLO's bitcast splits an element along a new last dimension, or merges the last dimension.
+    """
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))
     of = with_shape(type_, [*shape(x), split]) if split > 1 else type_

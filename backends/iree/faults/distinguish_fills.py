@@ -1,13 +1,13 @@
-"""distinguish_fills: marks each nonzero 64-bit number that pads an array (`emit/marks.py`).
+"""distinguish_fills: replaces each nonzero padding value of 64 bits or more by a mark (`emit/marks.py`).
 
     %y = pad %x, %v                    %m = a mark of %v;  %y = pad %x, %m
     %z = pad %a, %v            ->      %n = a mark of %v;  %z = pad %a, %n
 
-IREE lowers a pad to a fill of the whole result and an update in place. It merges equal fills, including the fills of
-splat constants, and then copies or repeats the merged fill for each update. But a fill has a pattern of at most 32
-bits. For 64-bit numbers other than 0, IREE runs a dispatch instead and does not copy its result: all updates write to
-one array, which constants share. With the order of dispatches that tiduc requests (`targets.IN_ORDER`), and in
-branches, values are silently wrong; otherwise, IREE rejects the program.
+IREE lowers a pad to a fill of the whole result, which is then updated in place. It merges equal fills, including the
+fills of splat constants, and then copies or repeats the merged fill for each update. But the value of a fill has at
+most 32 bits. For 64-bit numbers other than 0, IREE runs a dispatch instead of a fill, and does not copy its result.
+Then all updates, and equal splat constants, share one array. With the order of dispatches that tiduc requests
+(`targets.IN_ORDER`), and in branches, values are silently wrong; otherwise, IREE rejects the program.
 
 IREE pads the operands of a reduce_window with its initial values in the same way.
 """
@@ -38,9 +38,9 @@ from tiduc.dialect.shapes.types import bits
     "pads_by_one_number",
 )
 def distinguish_fills(module: ir.Module) -> None:
-    """Marks, in place, each padding value of 64 bits or more, except zeros.
+    """Replaces, in place, each padding value of 64 bits or more by a mark of it, unless the value is zero.
 
-    Values are not compared, because IREE may simplify two of them to one value later.
+    This does not depend on whether two padding values are equal, because IREE may find later that they are.
     """
     for op in outer_first(module.operation):
         for i in _numbers(op):
@@ -50,7 +50,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
 
 def _numbers(op: IrOp) -> Iterator[int]:
-    """Yields the indices of an op's padding values among its operands."""
+    """Yields the operand indices of the values with which IREE pads operands of an op."""
     if op.name == "stablehlo.pad":
         yield 1
     elif op.name == "stablehlo.reduce_window" and window_of(op) != window_of(op).unpadded():
@@ -58,7 +58,7 @@ def _numbers(op: IrOp) -> Iterator[int]:
 
 
 def _is_zero(x: IrValue) -> bool:
-    """Whether x is the constant +0, or a part of a complex number of constant parts, of which this part is +0."""
+    """Whether x is the constant +0. It may also be a part of a complex number, if this part is the constant +0."""
     part = x.owner
     if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

@@ -1,19 +1,19 @@
-"""distinguish_starts: marks the first operand of a concatenation if an earlier concatenation may begin with that array.
+"""distinguish_starts: copies the first operand of a concatenation if an earlier one may begin with an equal array.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %m = a mark of %p (`marks.py`);  %y = concatenate %m, %r
 
-IREE lowers a concatenation to updates of an empty array, one for each operand. If two concatenations begin with one
-array, IREE merges their first updates, and must copy the merged array for the second concatenation. But IREE may
-compute another operand directly into its place in the result before the copy, and then drop the copy. Both
-concatenations then write to one array: silently wrong values. A mark copies the first operand to an array that IREE
-never merges with others.
+IREE lowers a concatenation to updates of an empty array, one for each operand. If two concatenations begin with equal
+arrays, IREE merges their first updates, and must copy the merged array for the second concatenation. But IREE may
+compute another operand directly into its slice of the result before the copy, and then drop the copy. Both
+concatenations then write to one array, so that values are silently wrong. A mark copies the first operand to an array
+that IREE never merges with others.
 
-IREE may find two arrays equal only after simplifying the program, and may also merge arrays of equal bytes. The pass
-therefore compares sizes alone. If the arrays differ, the mark costs little: IREE fuses it with the op of the first
-operand, unless the operand is a product or an argument. Short vectors of integers may be sizes of arrays, which IREE
-must not lose behind a mark. Their first operand gets a mark only if an earlier concatenation begins with the same
-value.
+IREE may find two arrays equal only after it has simplified the program, and may also merge arrays of equal bytes. The
+pass therefore emits a mark whenever the sizes are equal. If the arrays differ, the mark costs little: IREE fuses it
+with the op that computes the first operand, unless the operand is a product or an argument. Short vectors of integers
+may be sizes of arrays, which IREE could not find through a mark. Their first operand gets a mark only if an earlier
+concatenation begins with this operand itself.
 """
 
 from collections.abc import Hashable
@@ -33,13 +33,14 @@ _LONGEST = 16
 
 
 @wrong(
-    "IREE merges equal beginnings of two concatenations into one array, and may not copy it; a mark separates them.",
+    "If two concatenations begin with equal arrays, IREE may let them share memory; tiduc marks the second array.",
     "concatenations",
 )
 def distinguish_starts(module: ir.Module | IrOp) -> None:
-    """Marks, in place, the first operand of each concatenation that follows a concatenation of equal sizes.
+    """Replaces, in place, the first operand of each concatenation that follows one of equal sizes by a mark.
 
-    If other functions call a function, all its concatenations get marks, because two calls may run.
+    If a function is called by others, the first operands of all its concatenations are marked, because two calls of the
+    function may run.
     """
     called = {callee(op) for op in outer_first(module.operation, ("func.call",))}
     seen = set[Hashable]()

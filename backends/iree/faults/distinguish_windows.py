@@ -1,4 +1,4 @@
-"""distinguish_windows: marks an initial value of a reduce_window if an earlier initial value may be equal.
+"""distinguish_windows: replaces an initial value of a reduce_window by a mark if an earlier one may be equal.
 
 %y = reduce_window %x, 0                 %y = reduce_window %x, 0
 %z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)
@@ -18,12 +18,12 @@ from tiduc.dialect.graph.functions import outer_first
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:
-    """Marks, in place, an initial value of a reduce_window if an earlier one may be equal.
+    """Replaces, in place, an initial value of a reduce_window by a mark if an earlier one may be equal.
 
-    Only initial values for results of equal types count. IREE fills an array with the initial value and lowers the
-    windows to updates of this array. It merges equal arrays, and the merged array becomes a second result of the
-    dispatch of the first windows. An initial value that is not a constant always gets a mark, because IREE may simplify
-    it to the value of another one.
+    Only initial values for results of equal types are compared. IREE fills an array with the initial value, and lowers
+    the reduce_window to updates of this array. It merges equal filled arrays; the merged array then becomes a second
+    result of the dispatch of the first reduce_window, and this does not compile. An initial value that is not a splat
+    constant always gets a mark, because IREE may find later that it is equal to another one.
     """
     seen = set()
     for op in outer_first(module.operation):

@@ -1,4 +1,4 @@
-"""Elementwise ops for which IREE gets special values wrong or rejects element types."""
+"""Patterns for elementwise ops for which IREE computes special values wrongly or rejects element types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_flo
 @legalize("stablehlo.add")
 @wrong("IREE adds predicates modulo two; tiduc emits their disjunction.", "add_predicates")
 def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Adds predicates by `or`."""
+    """Adds predicates by `or`. Returns None for other types."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
@@ -38,12 +38,12 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "constant_c128",
 )
 @crash(
-    "Constants of unsigned integers and 8-bit floats whose bytes are stored apart do not compile; tiduc stores "
-    "signless integers, and bitcasts.",
+    "Constants of unsigned integers and 8-bit floats whose bytes are a resource do not compile; tiduc emits "
+    "resources of signless integers, and bitcasts.",
     untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Splits a complex<f64> constant into its parts, and replaces a resource by a resource that IREE can read."""
+    """Splits a complex<f64> constant into two constants. Replaces a resource by one of a type that IREE reads."""
     type_ = op.results[0].type
     if (name := resource_name(op.attributes["value"])) is not None:
         return _stored_apart(b, op, name)
@@ -66,7 +66,10 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _stored_apart(b: Emitter, op: IrOp, name: str) -> Sequence[IrValue] | None:
-    """Replaces a constant whose bytes are a resource by resources of types that IREE reads, if its type needs it."""
+    """Replaces a constant whose bytes are a resource, if IREE cannot read its type; returns None if IREE can.
+
+    The parts of complex<f64> become two resources of f64. Other types become a resource of signless integers.
+    """
     value, type_ = op.attributes["value"], op.results[0].type
     is_wide = is_complex(type_) and bits(type_) == 128
     if not is_wide and not is_unsigned(type_) and not (is_float(type_) and bits(type_) == 8):
@@ -92,9 +95,9 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
     "power",
 )
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """abs(x)^y, with the sign of x if y is odd. Selects handle the special cases.
+    """Computes |x|^y, with the sign of x if y is odd, and selects the results of special cases. None for integers.
 
-    IREE's abs(x)^y is wrong only where it multiplies 0 by log x or infinity by log 1.
+    IREE computes |x|^y wrongly only if y log |x| is a product of 0 and infinity.
     """
     x, y = op.operands
     if not is_float(x):
@@ -106,7 +109,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     whole, half = b.compare(b.floor(y), y, "EQ"), b.multiply(y, 0.5)
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
     magnitude = _power_of_size(b, size, y)
-    # The sign bit, because x < 0 is false for -0.
+    # The sign is taken from the sign bit of x, because x < 0 is false for -0.
     signed = b.select(odd, polynomials.with_sign(b, magnitude, x), magnitude)
     result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
@@ -115,7 +118,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
-    """x^y for a constant, finite exponent y. Most special cases depend on y alone and need no select."""
+    """x^y for a constant, finite exponent y. Most special cases are decided by y here, and need no select."""
     if not exponent:
         return b.constant(1, x)
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
@@ -130,7 +133,7 @@ def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
-    """|x|^y for `size` = |x|. On GPUs, a select gives the result for |x| = 0, which their functions leave undefined."""
+    """|x|^y for `size` = |x|. On GPUs, a select gives the result for |x| = 0, for which IREE's result is undefined."""
     if b.cpu:
         return b.power(size, y)
     is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
@@ -145,9 +148,10 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
     "atan2",
 )
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The angle of (y, x). If both are 0 or both infinite, the angle of the point (0, ±1) or (±1, ±1) with these signs.
+    """The angle of the point (x, y). Returns None for complex operands.
 
-    The result has the sign bit of y, because IREE ignores the sign of -0.
+    If x and y are both 0, x is replaced by 1 with the sign of x. If both are infinite, both are replaced by 1 with
+    their signs. The result is given the sign bit of y, because IREE ignores the sign of -0.
     """
     y, x = op.operands
     if not is_float(x):
@@ -162,7 +166,7 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.ceil", "stablehlo.floor")
 @wrong("IREE treats denormal numbers as 0; tiduc selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """ceil or floor. Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one."""
+    """Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one."""
     x = op.operands[0]
     if bits(x) < 16:  # computed in a wider type, in which these numbers are normal
         return None
@@ -176,7 +180,7 @@ def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-"""The number of mantissa bits of each float type. A denormal number has no other bits set, except the sign."""
+"""The number of mantissa bits of each float type. In a denormal number, only these bits and the sign bit are set."""
 
 
 @legalize("stablehlo.cbrt")
@@ -185,7 +189,7 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 )
 @wrong("Infinities give NaN; tiduc selects the right values for them.", "cbrt_infinity")
 def cbrt(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The cube root, with a select for infinities and zeros."""
+    """Computes the cube root. For real infinities and zeros, selects x itself."""
     x = op.operands[0]
     if is_complex(x):
         return [_complex_cbrt(b, x)]
@@ -198,7 +202,7 @@ def _real_cbrt(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
-    """The cube root of f64. exp(log|x| / 3) has a relative error of 1e-13; a Halley step cubes this error."""
+    """The cube root for f64: exp(log|x| / 3), with a relative error of 1e-13, then a Halley step, which cubes it."""
     start = b.exponential(b.multiply(b.log(b.abs(x)), 1 / 3))
     y = b.multiply(start, b.sign(x))
     ratio = b.divide(b.multiply(y, b.multiply(y, y)), x)
@@ -207,7 +211,7 @@ def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
-    """The principal cube root, by modulus and angle."""
+    """The principal cube root of a complex x, computed from the modulus and the angle of x."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.atan2(im, re), 1 / 3)
     size = _real_cbrt(b, b.abs(x))
@@ -228,7 +232,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     u = b.add(x, 1)
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
-    # No correction where u is exact (x = -1) or infinite, because the correction is NaN there.
+    # The correction is omitted if u is exact, as for x = -1, or infinite, because it may be NaN then.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
     return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
@@ -236,7 +240,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.exponential_minus_one")
 @wrong("IREE loses 12 bits of f64; tiduc emits a polynomial.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """e^x - 1 by a polynomial, for f64."""
+    """Computes e^x - 1 by a polynomial, for f64. Returns None for other types."""
     (x,) = op.operands
     return [polynomials.exponential_minus_one(b, x)] if is_f64(x) else None
 
@@ -258,9 +262,12 @@ def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.clamp")
-@wrong("Complex operands give other numbers; tiduc takes the maximum, then the minimum.", "clamp_complex")
+@wrong("Clamps of complex numbers are wrong; tiduc takes the maximum, then the minimum.", "clamp_complex")
 def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Clamps complex numbers: the maximum with the lower bound, then the minimum with the upper bound."""
+    """Clamps complex numbers by a maximum with the lower bound and a minimum with the upper bound.
+
+    None for real ones.
+    """
     low, x, high = op.operands
     if not is_complex(x):
         return None
@@ -271,7 +278,7 @@ def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.compare")
 @wrong("On vmvx, x >= y holds for NaN, since x < y does not; tiduc emits y <= x.", "vmvx/compare")
 def at_least(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """x >= y, computed as y <= x."""
+    """Rewrites x >= y of floats as y <= x. Returns None for other comparisons, and in the comparator of a sort."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
@@ -292,7 +299,7 @@ def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 @legalize("stablehlo.remainder")
 @wrong("On vmvx, IREE rounds the quotient to nearest; tiduc corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The remainder of floats. If IREE's result has another sign than x, abs(y) with the sign of x is added."""
+    """Adds |y| with the sign of x to IREE's remainder if that has another sign than x. None for CPUs and integers."""
     x, y = op.operands
     if b.cpu or not is_float(x) or bits(x) < 16:
         return None
@@ -309,7 +316,10 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The op with at most as many bits as the type has. NaN becomes infinity if no mantissa bits are left."""
+    """For bf16, limits the bits to those of the type, in place.
+
+    If no mantissa bits remain, selects infinity for NaN.
+    """
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():
         most = {"exponent_bits": 8, "mantissa_bits": 7}

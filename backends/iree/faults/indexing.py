@@ -1,4 +1,4 @@
-"""gather and dynamic slices: clamps indices, converts them to types that IREE reads correctly, copies operands."""
+"""Patterns for gather and dynamic slices, which clamp indices, convert their type, and copy operands."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,16 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
-    """Clamps entry i of the indices, along `dimension`, to [0, limits[i]]. Returns i32, or i64 if a limit needs it."""
+    """Clamps entry i of the index vectors in x to [0, limits[i]]. Returns them as i32, or as i64 if a limit needs it.
+
+    The vectors run along `dimension`, or x holds one-element vectors if it is None.
+    """
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
     most = [min(n, highest) for n in limits]
     if len(set(most)) == 1:
         upper = b.constant(most[0], x)
-    else:  # a constant of x's shape would take as much memory as x
+    else:  # broadcast the limits, because a constant of the shape of x would take as much memory as x
         assert dimension is not None, limits
         upper = b.broadcast_in_dim(b.table(most, type_), [dimension], x)
     inside = b.clamp(0, x, upper)
@@ -50,7 +53,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Copies an update that is a part of the array, and converts the starts to i32 or i64. Changes the op in place."""
+    """Copies the update if it is a slice of the updated array. Converts the starts to i32 or i64. Both in place."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
     _with_signed_starts(b, op, 2)
@@ -67,7 +70,7 @@ def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
         if type_.width == 64:
             start = b.minimum(start, 2**62)
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
-        # Behind a barrier, because the host would read the narrow number as unsigned before the conversion.
+        # Signed starts get a barrier. Without it, the host would read the narrow integer itself, as an unsigned one.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
 
 
@@ -92,7 +95,7 @@ def _is_part(op: IrOp) -> bool:
     upstream="https://github.com/iree-org/iree/issues/24881",
 )
 @wrong(
-    "IREE numbers the batch dimensions as if index vectors were last; tiduc moves the vectors there.",
+    "IREE numbers batch dimensions as if the index vectors were the last dimension; tiduc makes them the last one.",
     "gather_vectors_first",
 )
 @crash(
@@ -100,14 +103,15 @@ def _is_part(op: IrOp) -> bool:
     "gather_of_steps",
 )
 @wrong(
-    "IREE computes an array only at a gather's constant indices, though others read it; a barrier stores the array.",
+    "IREE computes only the elements that a gather reads at constant indices, even if other ops read the array; "
+    "a barrier stores it.",
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The gather with clamped indices. If the indices are constant, the gather reads the array behind a barrier.
+    """Clamps the indices of a gather. If they are constant along a dimension, the array is read through a barrier.
 
-    Without the barrier, IREE fuses the gather with the op that computes the array. If the array has other readers, the
-    fused code writes only the gathered places of the array.
+    Without the barrier, IREE fuses the gather with the op that computes the array. The fused code then computes only
+    the gathered elements of the array, even if other ops read the array.
     """
     _vectors_last(b, op)
     if _has_steps(op.operands[0]) or _has_constant_places(op):
@@ -123,7 +127,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _has_constant_places(op: IrOp) -> bool:
-    """Whether a gather reads the same places along some dimension for all arguments of the program."""
+    """Whether a gather reads one element along some dimension, at an index that does not depend on arguments."""
     x, indices = op.operands
     if (made := definition(x)) is None or made.name == "stablehlo.constant":
         return False
@@ -135,9 +139,9 @@ def _has_constant_places(op: IrOp) -> bool:
 
 
 def _has_steps(x: IrValue) -> bool:
-    """Whether an array is a strided slice, or part of one. On CPUs, a gather from such an array does not compile.
+    """Whether an array is a strided slice, or a slice or reshape of one. A gather from it does not compile on CPUs.
 
-    A slice with one element along the last dimension is strided, too, if a reshape drops that dimension.
+    A slice that takes one element of several along the last dimension counts, because a reshape may drop the dimension.
     """
     owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
     slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
@@ -148,9 +152,10 @@ def _has_steps(x: IrValue) -> bool:
 
 
 def _vectors_last(b: Emitter, op: IrOp) -> None:
-    """Moves the index vectors of a gather with batching dimensions to the last dimension, in place.
+    """Transposes the indices of a gather with batching dimensions so that index vectors run along the last dimension.
 
-    IREE numbers the batching dimensions as if the index vectors were last, and would gather from the wrong batch.
+    The op is changed in place. IREE numbers the batching dimensions as if the index vectors were last, and would gather
+    from the wrong batch.
     """
     d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
     vector, rank = d.index_vector_dim, len(shape(indices))

@@ -1,8 +1,8 @@
-"""Sums of negated values on GPUs. IREE turns them into differences, which it rejects for GPUs.
+"""Rewrites sums of negated values on GPUs. IREE would turn them into reductions by subtraction, and reject these.
 
     reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
 
-IREE's code for CPUs accepts them, but is slow: see `fast/sums/reductions_in_lanes.py`.
+For CPUs, IREE accepts such sums, but its code is slow: see `fast/sums/reductions_in_lanes.py`.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,10 @@ from tiduc.dialect.shapes.types import is_complex, shape
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The initial value minus the sum. Copies the views between the negation and the sum.
+    """Replaces a sum of negated values by the initial value minus the sum of the values. None for other reductions.
 
-    If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, but -0 + (-x + x) is 0.
+    Views between the negation and the sum are copied. If the initial value may be -0, a barrier stores the negated
+    values instead, because -0 - (x - x) is -0, but -0 + (-x + x) is 0.
     """
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or is_complex(op.operands[0]):
         return None

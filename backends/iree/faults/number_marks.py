@@ -1,15 +1,16 @@
-"""number_marks: makes the hidden numbers of marks (`emit/marks.py`) results of one barrier.
+"""number_marks: replaces the barriers of a function's marks (`emit/marks.py`) by one barrier with several results.
 
     %n = optimization_barrier 0 {tidu.hidden}    ->    %c = constant [0, 1]
     %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
                                                        slices of %n#0 and of %n#1
 
-IREE merges barriers of equal constants, so two marks would become one value. The pass runs after each group of passes
-that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such barriers.
+IREE merges barriers of equal constants, so two marks would become one value; it does not merge two results of one
+barrier. The pass runs after each group of passes that emits marks. A later run extends the barrier of an earlier run,
+because IREE would merge two barriers.
 
-All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds. The array holds two
-different numbers, because IREE would fill an array of equal numbers in each call and wait for it. The results are
-sliced where they are used, so that the ops of equal layers look alike and `repeats` can pass the results to one
+All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds. The array has two
+different numbers, because IREE would fill an array of equal numbers in each call and wait for the fill. The results are
+sliced right before they are used, so that the ops of equal layers are equal, and `repeats` can pass the results to one
 function.
 """
 
@@ -31,10 +32,11 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 @stage
 def number_marks(module: ir.Module) -> None:
-    """Replaces the hidden numbers of each function, in place, by results of one barrier at its start.
+    """Replaces the hidden numbers of each function, in place, by results of one barrier at the function's start.
 
-    IREE inlines functions, and would merge the barriers of two calls. A called function therefore takes the operand of
-    its barrier as an argument, and each call passes another hidden number.
+    IREE inlines functions, and would then merge the barriers of two calls of one function. A called function therefore
+    gets another argument, from which the operand of its barrier is computed. Each call passes a different hidden
+    number.
     """
     if not any(HIDDEN in op.attributes for op in outer_first(module.operation, (BARRIER,))):
         return
@@ -51,7 +53,7 @@ def number_marks(module: ir.Module) -> None:
 
 
 def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operation]]) -> None:
-    """Makes calls of public functions call private copies, because a public function must keep its arguments."""
+    """Makes calls of public functions call private copies of them, because a public function cannot get an argument."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
         name = symbol(function)
@@ -73,7 +75,10 @@ def _callees_first(module: ir.Module) -> list[ir.Operation]:
 
 
 def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], calls: Sequence[IrOp]) -> None:
-    """Replaces a function's barriers of hidden numbers, and the barrier of an earlier run, by one barrier."""
+    """Replaces the barriers `hidden` of a function, and the barrier of an earlier run of the pass, by one barrier.
+
+    `calls` are the calls of the function, which are changed to pass another argument.
+    """
     block = function.regions[0].blocks[0]
     first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
     if calls:
@@ -101,7 +106,7 @@ def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], cal
 
 
 def _argument(function: IrOp, calls: Sequence[IrOp]) -> IrValue:
-    """Adds an argument to a function. Each call passes a hidden number for it."""
+    """Adds an argument, an i32 scalar, to a function and returns it. Each of `calls` then passes a hidden number."""
     type_ = ir.RankedTensorType.get([], signless(32))
     of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     function.attributes["function_type"] = ir.TypeAttr.get(

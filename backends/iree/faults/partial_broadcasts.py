@@ -1,4 +1,4 @@
-"""Sums of products in which one factor is broadcast along some, but not all, summed dimensions.
+"""Rewrites sums of products in which a factor is broadcast along some, but not all, of the summed dimensions.
 
     %b = broadcast_in_dim %y, dims = [1]               %b = broadcast_in_dim %y, dims = [1]
     %p = multiply %x, %b : tensor<4x7xf32>      ->     %p = multiply %x, %b : tensor<4x7xf32>
@@ -36,7 +36,7 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
     "sum_of_broadcast_products",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Sums along the last dimension first, then along the others.
+    """Sums along the last summed dimension first, then along the others. Returns None if IREE accepts the op.
 
     If the op has several results or converts its elements, a barrier stores its operands instead.
     """
@@ -56,7 +56,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.convolution", where=ON_CPUS)
 @crash(
-    "IREE rejects broadcast operands if there is one window; a barrier stores them.",
+    "IREE rejects a convolution with one window if an operand is broadcast; a barrier stores the operand.",
     "convolution_of_broadcast",
 )
 @crash(
@@ -81,9 +81,10 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_repeated(x: IrValue) -> bool:
-    """Whether a value is computed elementwise from constants and broadcasts, not all of them of single elements.
+    """Whether IREE may find that a value is a broadcast, because it moves broadcasts past elementwise ops.
 
-    Reshapes count as elementwise ops. IREE moves broadcasts past elementwise ops.
+    The value must be computed by elementwise ops and reshapes from constants and broadcasts only, at least one of which
+    broadcasts more than a single element.
     """
 
     def operands(y: IrValue) -> Sequence[IrValue]:
@@ -100,7 +101,7 @@ def _is_repeated(x: IrValue) -> bool:
 
 
 def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
-    """Whether IREE rejects reduction i of an op. `dimensions` are the reduced dimensions whose size is not 1."""
+    """Whether IREE may reject reduction i of an op. `dimensions` are the reduced dimensions whose size is not 1."""
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):
         return False
@@ -117,9 +118,10 @@ def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
 
 
 def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether an op broadcasts along one of `dimensions`, but not along a later one. `sizes` is the shape of the array.
+    """Whether an op broadcasts along one of `dimensions`, but not along a later one of them.
 
-    A broadcast to another shape, which a reshape or transpose follows, counts unless it repeats a single element.
+    `sizes` is the shape of the reduced array. If the op broadcasts to another shape, so that a reshape or transpose
+    follows, the dimensions are unknown, and the answer is true unless the op repeats a single element.
     """
     if op.name == "stablehlo.dot_general":
         return _is_outer(op)
@@ -133,5 +135,5 @@ def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bo
 
 
 def _is_outer(op: IrOp) -> bool:
-    """Whether a product contracts no dimension except dimensions of size 1."""
+    """Whether a product contracts only dimensions of size 1, or none, so that it is an outer product."""
     return all(op.operands[0].type.shape[d] == 1 for d in Contraction.of(op).summed[0])

@@ -1,4 +1,4 @@
-"""Rewrites scatters as scatters of rows that drop out-of-range updates."""
+"""Rewrites scatters as scatters of rows, in which out-of-range updates have no effect."""
 
 import math
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites a scatter as a scatter of rows.
 
-    Each operand becomes an array of rows, and each update changes one row. A row spans the trailing dimensions that
-    windows surely cover completely. An out-of-range update writes to a spare row, which is dropped at the end. On CPUs,
-    a sum or product needs no spare row, which would cost a copy of the array: see `_in_place`.
+    Each operand becomes an array of rows, and each update changes one row. A row consists of the trailing dimensions
+    that every window covers completely. An out-of-range update writes to a spare row, which is dropped at the end. The
+    spare row costs a copy of the array. On CPUs, a sum or product needs no spare row: see `_in_place`.
     """
     count = len(op.results)
     if count > 1 and arrays.has_dynamic_shape(op):
@@ -69,7 +69,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
-    """The neutral element of a scatter's sum or product. None if `_in_place` cannot compute the scatter."""
+    """The neutral element of the op by which a scatter combines elements. None if `_in_place` must not be used."""
     combines = reducer(op) if len(op.results) == 1 else None
     number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
     x, sizes = op.operands[0], (places.count, places.width, places.updates)
@@ -80,7 +80,7 @@ def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
 
 
 def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue, neutral: float) -> IrValue:
-    """Updates rows of an array in place. An out-of-range update combines the first row with the neutral element."""
+    """Scatters rows without a spare row: an out-of-range update combines the first row with the neutral element."""
     count, width = known(places.count), known(places.width)
     rows = b.reshape(op.operands[0], [count, width])
     inside = b.compare(where, b.constant(count, where), "LT")
@@ -90,10 +90,10 @@ def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue
 
 
 def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: SizeLike) -> IrValue:
-    """x as a matrix, with a spare row for out-of-range updates.
+    """x as a matrix of `rows` rows, followed by a spare row for out-of-range updates.
 
-    If all elements of x are equal, the matrix is one constant, which IREE fills at run time. A concatenation of
-    constants would be computed at compile time and stored in the module.
+    If x is filled with one constant, the matrix is a splat constant, with which IREE fills an array at run time. IREE
+    would compute a concatenation of constants at compile time, and store the result in the module.
     """
     repeated = defined_by(x, "stablehlo.broadcast_in_dim")
     equal = None if is_complex(x) else constant_splat(repeated.operands[0] if repeated else x)
@@ -107,13 +107,13 @@ def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Size
 
 
 STEPS = 2**15
-"""The most updates in one GPU thread. Mesa's software device ends its loops after 65,535."""
+"""The most updates that one scatter applies on a GPU, in one thread. Mesa's software device ends loops after 65,535."""
 
 
 def in_parts(
     b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: SizeLike, width: SizeLike
 ) -> IrValue:
-    """Scatters `count` rows. On GPUs, scatters parts of at most `STEPS` rows one after the other."""
+    """Scatters `count` rows. On GPUs, does this by a loop over parts of at most `STEPS` rows."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)
@@ -131,9 +131,9 @@ def in_parts(
 
 
 def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
-    """A scatter of rows, in the form that IREE supports."""
+    """Emits a scatter of rows, with the body of `op`, in the form that IREE supports. Returns the updated matrix."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
-    # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
+    # Out-of-range updates now have one common index, so the indices may be neither sorted nor unique.
     unordered = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     if list(new.type.shape) == [1, 1]:
         (new,) = b.barrier(new)  # a single element does not compile without the barrier
@@ -144,7 +144,7 @@ def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue
 def _one_by_one(
     b: Emitter, op: IrOp, tables: list[IrValue], where: IrValue, news: list[IrValue]
 ) -> list[IrValue]:
-    """Scatters rows into several operands, by a loop over the updates' elements."""
+    """Scatters rows into several operands, by a loop over the elements of the updates. Returns the updated matrices."""
     count, width = shape(news[0])
 
     def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[IrValue]:

@@ -1,11 +1,11 @@
-"""separate_fusions: puts a barrier between ops and their reader if IREE's fusion of these ops computes wrong values.
+"""separate_fusions: emits a barrier between ops and their reader if IREE would fuse them to code with wrong values.
 
     %w = convert %x : i8 to f32                     %w = convert %x : i8 to f32
     reduce_window(%w ...)                    ->     %b = optimization_barrier %w
                                                     reduce_window(%b ...)
 
-A table lists the fusions: the ops that start a fusion, the ops that continue it, and the readers that need a barrier.
-One walk over the module follows results forward through any number of ops.
+Each `_Fusion` describes ops that begin a wrong fusion, ops that continue it, and readers that need a barrier. For each
+of them, one walk over the module follows results forward, through any number of ops that continue the fusion.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,11 +29,12 @@ _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
 
 @dataclass(frozen=True)
 class _Fusion:
-    """A fusion that IREE compiles to wrong code.
+    """A kind of fusion that IREE compiles to wrong code.
 
     - `starts` says whether an op begins the fusion.
-    - `passes` says whether an op continues the fusion if its operands are fused: `any` or `all`, as `operands` says.
-    - `readers` names the ops that compute wrong values in such a fusion.
+    - `passes` says whether an op may continue the fusion. It does so if its operands are in the fusion.
+    - `operands` is `any` if one operand in the fusion suffices for this, or `all` if all operands must be.
+    - `readers` has the names of the ops that compute wrong values if they read a value of the fusion.
     """
 
     starts: Callable[[ir.Operation], bool]
@@ -56,28 +57,31 @@ def _widens_unsigned(op: IrOp) -> bool:
 
 
 _UNSIGNED = _Fusion(_widens_unsigned, lambda op: op.name in VIEWS, any, PRODUCTS)
-"""The product reads the unsigned numbers as signed: predicates become 0 and -1, and 200 of ui8 becomes -56."""
+"""A product reads widened unsigned integers as signed ones: predicates become 0 and -1, and 200 of ui8 becomes -56."""
 _CONSTANTS = _Fusion(
     lambda op: op.name == "stablehlo.constant",
     lambda op: len(op.operands) > 0 and op.name != _BARRIER and not len(op.regions),
     all,
     frozenset(_REDUCTIONS),
 )
-"""On CPUs, IREE confuses a vector of equal constants with one of its elements."""
+"""A reduction of constants: on CPUs, IREE takes a vector of equal constants for one of its elements."""
 _WIDENED = _Fusion(
     _widens,
     lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
     any,
     frozenset({"stablehlo.convolution", "stablehlo.reduce_window"}),
 )
-"""On GPUs, a conversion to a wider type inside a window is wrong, such as i8 or f16 to f32, or predicates to counts."""
+"""On GPUs, windows over elements that are converted to a wider type, such as i8 or f16 to f32, are wrong."""
 _SUMS = _Fusion(
     lambda op: op.name in PRODUCTS | _REDUCTIONS,
     lambda op: op.name != _BARRIER,
     any,
     frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
 )
-"""On SPIR-V, threads reduce without waiting for each other: half of the calls of a softmax were wrong."""
+"""A broadcast of a reduction: on SPIR-V, threads read the result before other threads have reduced their elements.
+
+Half of the calls of a softmax were wrong.
+"""
 
 
 @wrong(
@@ -109,7 +113,7 @@ _SUMS = _Fusion(
     "vulkan/softmax",
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts the barriers into a module, in place."""
+    """Inserts a barrier into a module, in place, before each operand that is in a wrong fusion of its reader."""
     ops = outer_first(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
@@ -125,12 +129,12 @@ def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def put_barrier(op: IrOp, i: int) -> None:
-    """Inserts a barrier before operand i of an op, in place."""
+    """Makes an op read its operand i through a barrier, in place."""
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
 
 
 def store(x: IrValue) -> IrValue:
-    """Inserts a barrier between x and its readers, in place. Returns the barrier's result."""
+    """Makes all readers of x read x through a barrier that only prevents fusion. Returns the result of the barrier."""
     uses, op = list(x.uses), x.owner
     assert not isinstance(op, ir.Block), "an op computes x"
     stored = not_fused(Emitter(ir.InsertionPoint.after(op), op.location), x)
@@ -139,5 +143,5 @@ def store(x: IrValue) -> IrValue:
 
 
 def store_operand(op: IrOp, i: int) -> None:
-    """Inserts a barrier that only prevents fusion before operand i of an op, in place."""
+    """Makes an op read its operand i through a barrier that only prevents fusion, in place."""
     op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

@@ -1,1 +1,1 @@
-"""Code for GPUs: products, convolutions and sums on NVIDIA GPUs; gradients of max-pools on all GPUs."""
+"""Faster code for GPUs: products, convolutions and sums on NVIDIA's GPUs, and gradients of max-pools on all GPUs."""

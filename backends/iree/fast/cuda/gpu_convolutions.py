@@ -2,8 +2,8 @@
 
     y[o, (n, p)] = sum over s of w[o, s] patches[s, (n, p)],  s = (feature, offset in the window)
 
-One kernel copies the patches, and `gpu_products` computes the product. IREE's own convolutions read the image from
-global memory for each product, and take 10 to 20 times as long.
+One kernel copies the windows to the matrix `patches`. The pass `gpu_products` rewrites the product. IREE's own
+convolutions read the image from global memory for each multiplication, and take 10 to 20 times as long.
 """
 
 import math
@@ -23,7 +23,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
-"""The largest size of the patches, in bytes."""
+"""The largest matrix of patches for which a convolution is rewritten, in bytes."""
 
 
 @slow(
@@ -37,7 +37,7 @@ def gpu_convolutions(module: ir.Module | IrOp) -> int:
 
 
 def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a convolution as a product; None for a convolution that is not rewritten."""
+    """Computes a convolution as a product. Returns None for groups, and for small or too large products."""
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
         return None
@@ -51,7 +51,7 @@ def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _without_holes(b: Emitter, c: Convolution) -> Convolution:
-    """The convolution with the zeros between the elements of a dilated image stored in memory."""
+    """An equivalent convolution without base dilation: a pad stores the zeros between the elements of the image."""
     if math.prod(c.window.base) == 1:
         return c
     interior = [0] * len(shape(c.x))

@@ -1,19 +1,19 @@
-"""gpu_products: matrix products on NVIDIA's GPUs, with tiles in shared memory and sums in parts.
+"""gpu_products: matrix products on NVIDIA's GPUs, with tiles in shared memory, and with long sums divided into parts.
 
     %0 = dot_general %x, %y : (128x3072, 3072x768)
     ->
     %1 = linalg.generic {tiles} (reshape %x : 128x16x192), (reshape %y : 16x192x768) : 16x128x768
     %0 = reduce %1 along [0], by add
 
-IREE's own code reads both operands from global memory for each multiplication, and gives few workgroups to a long sum.
-Here, a workgroup copies a tile of each operand to shared memory, and each thread computes a few elements in registers.
-A long sum is divided into parts, so that all multiprocessors have work; a second kernel adds the parts. The tile and
-the number of parts have the lowest estimate of `Product.cycles`.
+IREE's own code reads both operands from global memory for each multiplication, and uses few workgroups if the sums are
+long but the result is small. Here, a workgroup copies a tile of each operand to shared memory, and each thread computes
+a few elements in registers. A long sum is divided into parts, so that all multiprocessors have work; a second kernel
+adds the parts. The tile and the number of parts are those for which the estimate `Product.cycles` is lowest.
 
-Zeros pad each part of the sum to whole tiles, because IREE's own padding of terms gives wrong values in some batches.
-IREE pads rows and columns correctly for f32, but not for f16 and bf16, which tensor cores multiply. The pass
-`separate_half_products` therefore widens products of f16 and bf16 that have batch dimensions, or rows and columns that
-no tile divides.
+The summed dimension is padded with zeros to whole tiles by StableHLO's pad, because IREE's own padding of this
+dimension gives wrong values in some batches. IREE pads rows and columns correctly for f32, but not for f16 and bf16,
+which tensor cores multiply. The pass `separate_half_products` therefore widens products of f16 and bf16 that have batch
+dimensions, or rows and columns that no tile divides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
-"""The names of the loops that are not over batches."""
+"""The names of the loops over parts of a sum, rows, columns and terms. The other loops run over batch dimensions."""
 
 
 _INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"
@@ -49,7 +49,7 @@ def gpu_products(module: ir.Module) -> int:
 
 
 def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """A product in tiles, or None for a product that is not rewritten."""
+    """Computes a product with the best tile. Returns None if `Product` does not support it, or if it is in a kernel."""
     product = None if is_directly_in(op, KERNEL) else Product.of(op)
     if product is None:
         return None
@@ -61,7 +61,7 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> IrValue:
-    """Emits the product. Loops run over batches and parts (if there are several), then rows, columns and terms."""
+    """Emits the product as a loop nest: over batch dimensions and parts of size above 1, rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
     sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
@@ -69,7 +69,7 @@ def _emit(
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
     def operand(v: IrValue, side: int) -> tuple[IrValue, list[str]]:
-        """An operand with one dimension for each loop that indexes it, and the names of these loops, in order."""
+        """Reshapes an operand so that each dimension is indexed by one loop. Returns it and the names of the loops."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
         }
@@ -94,7 +94,10 @@ def _emit(
 
 
 def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> ir.Attribute:
-    """IREE's `compilation_info` for loops with these tile sizes. The first `outer` loops have tiles of size 1."""
+    """IREE's `compilation_info` for a product with this tile. The first `outer` loops have tiles of size 1.
+
+    `of` has the numbers of rows and columns of the product.
+    """
 
     def sizes(first: int, *last: int) -> str:
         return str([first] * outer + list(last))

@@ -1,9 +1,9 @@
-"""pooled_scatters: on GPUs, the gradient of a max-pool as a sum instead of a scatter.
+"""pooled_scatters: on GPUs, computes the gradient of a max-pool as a sum instead of a scatter.
 
-    %0:2 = reduce_window(%x, reshape (iota 25))    the greatest element of each window of 3x3, and its number in 5x5
-    %1 = scatter(%z, %0#1, %dy)                    adds each window's update to that element
+    %0:2 = reduce_window(%x, reshape (iota 25))    the greatest element of each window of 3x3, and its index in 5x5
+    %1 = scatter(%z, %0#1, %dy)                    adds each window's cotangent to that element
     ->
-    %1 = %z + sum over the 9 elements k of a window of pad (select %0#1 = number of k, %dy, 0)
+    %1 = %z + the sum over the 9 offsets k in a window of pad (select %0#1 = index of the element at k, %dy, 0)
 
 Each window chooses one of its own elements, so an element receives updates only from the windows that contain it.
 IREE's scatter would apply all updates in one thread of the GPU.
@@ -30,10 +30,11 @@ from tiduc.passes.rules.selection import selects
 
 
 class Chosen(NamedTuple):
-    """For each window over an array, the row-major number of the element that the window chooses.
+    """For each window over an array of shape `sizes`, the element that the window chooses.
 
-    A window may also choose the initial number `none`, which numbers no element. The scatter then adds the window's
-    update at index `instead`, or drops the update if that index is out of range.
+    `numbers` has the row-major index of this element for each window. It is the initial value `none` for a window that
+    chooses no element. The scatter then adds the window's update at index `instead`, or drops the update if that index
+    is out of range.
     """
 
     numbers: IrValue
@@ -49,7 +50,10 @@ class Chosen(NamedTuple):
     "gpu_networks.py: resnet18",
 )
 def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The gradient as a sum over a window's elements. None if the indices may not be numbers that windows choose."""
+    """Computes a scatter as a sum over the offsets in a window.
+
+    Returns None unless the indices of the scatter are indices of elements that windows choose.
+    """
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":
         return None
     flat, indices, updates = op.operands
@@ -68,9 +72,9 @@ def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _chosen(indices: IrValue) -> Chosen | None:
-    """The `Chosen` from which a scatter's indices come. None if the indices may be other numbers.
+    """The windows that choose a scatter's indices. Returns None unless the indices come from a `reduce_window`.
 
-    A clamp of the indices is accepted if its range contains the numbers of all elements.
+    The indices may be reshaped, and clamped to a range that contains the indices of all elements.
     """
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
@@ -98,7 +102,7 @@ def _chosen(indices: IrValue) -> Chosen | None:
 
 
 def _limit(x: IrValue | None, otherwise: int) -> int | None:
-    """A limit x of a clamp: `otherwise` if x is None, that is, without a clamp. None if the limit is unknown."""
+    """The number x, a limit of a clamp. Returns `otherwise` if x is None (no clamp), and None if x is not constant."""
     if x is None:
         return otherwise
     number = constant_splat(x)
@@ -112,7 +116,7 @@ def _counts(x: IrValue) -> bool:
 
 
 def _adds_numbers(op: IrOp, chosen: Chosen) -> bool:
-    """Whether a scatter adds numbers to a vector, one for each index, in the order of `chosen`."""
+    """Whether a scatter adds one scalar of `updates` to a vector for each index, in the order of `chosen.numbers`."""
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     flat, indices, updates = op.operands
     in_order = shape(updates) == shape(chosen.numbers) and d.index_vector_dim >= len(shape(indices)) - 1

@@ -1,6 +1,6 @@
-"""Loops. The table in loop_forms decides which form each loop gets; the passes consult the table:
+"""Passes that make loops faster. Each pass asks the table in loop_forms.py which loops it should rewrite:
 
-loops_to_kernels      loops in one dispatch, with kernel_forms, signed_carries and packing
-loops_by_count        loops whose iterations the host counts; counters has the trip counts
-carries_in_place      loops on the host that copy no array
+loops_to_kernels      runs a loop in one dispatch. kernel_forms, signed_carries and packing are its parts
+loops_by_count        makes the host count the iterations of a loop. counters.py finds trip counts
+carries_in_place      makes a loop on the host update loop-carried arrays without copies
 """

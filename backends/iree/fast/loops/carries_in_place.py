@@ -5,15 +5,15 @@
         %1 = a mark of %0 (`marks.py`)                              a new array, which only the loop uses
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
-IREE loses track of the device that holds a loop's carries, and copies a whole carry before each read or update, as if
-for another device. The topology says that the device shares memory with itself, so IREE omits these copies.
+IREE does not know which device holds a loop's carries, and copies a whole carry before each read or update, as if it
+were on another device. The topology says that the device shares memory with itself, so IREE omits these copies.
 
 With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
 loops of a module:
 
-- A carry is updated in place if its only readers form a chain of updates that ends with the carry's next value.
-  The carry's initial value is first copied to an array that IREE never merges with others.
-- Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
+- A carry is updated in place if a chain of updates leads from it to its next value, and only the next update of the
+  chain reads it. The carry's initial value is first copied to an array that IREE never merges with others.
+- All other ops that update a carry, or a value that may be a view of a carry, are made to update a copy.
 """
 
 import itertools
@@ -36,17 +36,17 @@ _ONE_DEVICE = (
     "#hal.device.topology<links = [(@__device_0 -> @__device_0 = "
     "{transparent_access = true, unified_memory = true})]>"
 )
-"""The program has one device, which IREE names `__device_0`. The link says that the device shares memory with itself.
-"""
+"""The topology. The program has one device, which IREE names `__device_0`. The link says that the device shares memory
+with itself."""
 
 
 @slow(
-    "IREE copies a carry before each read or update; tiduc makes loops on the host update carries in place.",
+    "IREE copies a loop-carried array before each read or update; tiduc makes the host's loops update it in place.",
     "suite.py: lstm",
 )
 @stage
 def carries_in_place(module: ir.Module) -> int:
-    """Rewrites, in place, the loops that the host runs. Returns the number of these loops."""
+    """Rewrites, in place, the loops that the host runs. Returns the number of loops, or 0 if none was rewritten."""
     ops = [op for function in functions_in(module) for op in on_host(function)]
     loops = [op for op in ops if op.name == "stablehlo.while"]
     if not loops or IN_PLACE.against(loops[0]):  # the answer is the same for all loops of a module
@@ -71,7 +71,10 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether carry i and each array of its chain have a single reader: the next update, or finally the terminator."""
+    """Whether each array of a carry's chain has a single reader: the next update, or the terminator for the last array.
+
+    False for a chain without updates, and for a dynamic shape.
+    """
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
@@ -81,7 +84,7 @@ def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
 
 
 def _chain(loop: IrOp, i: int) -> list[IrValue]:
-    """Carry i at the start of an iteration, then the results of the updates that lead to the carry's next value."""
+    """Carry i as an argument of the body, followed by the results of the updates that lead to its next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]

@@ -12,7 +12,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 _WIDTH = 32
-"""The fewest bits of a counter, so that no sum of a counter and a size overflows."""
+"""The fewest bits of a counter. With fewer bits, the sum of a counter and a size could overflow."""
 _MOST = 2**31 - 1
 """The most iterations of a loop whose trip count is known."""
 
@@ -26,7 +26,10 @@ class Counter:
 
 
 def trip_count(loop: IrOp) -> int | None:
-    """The trip count of a loop whose condition compares a counter with a constant. None for other loops."""
+    """The trip count of a loop whose condition compares a counter with a constant.
+
+    Returns None for other loops, and if the trip count exceeds `_MOST` or the counter would overflow.
+    """
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None:
@@ -52,7 +55,10 @@ _SWAPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _count(counter: Counter, direction: str, limit: int) -> int | None:
-    """The number of iterations in which a counter satisfies its comparison. None if it never reaches the limit."""
+    """The number of iterations until the comparison of a counter with `limit` is false for the first time.
+
+    Returns None if the counter does not move toward the limit.
+    """
     start, step = counter.start, counter.step
     ways = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
     sign, beyond = ways.get(direction, (0, 0))
@@ -62,7 +68,10 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
 
 
 def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
-    """The index of the carry that counts from zero up to a limit, and the limit. (None, None) without such a carry."""
+    """The index of the carry that counts iterations from zero up to a limit, and the limit.
+
+    Returns (None, None) unless the loop's condition is that such a counter is less than a value from outside.
+    """
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None or "LT" not in str(op.attributes["comparison_direction"]):
@@ -75,13 +84,16 @@ def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
 
 
 def counter_of(loop: IrOp, i: int) -> Counter | None:
-    """Carry i of a loop as a counter. None if the start or step is unknown, or if the step is 0."""
+    """Carry i of a loop as a counter. Returns None if the start or the step is unknown, or if the step is 0."""
     start, step = constant_splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
 def step_of_carry(loop: IrOp, i: int) -> int | None:
-    """The constant that each iteration adds to carry i, a scalar integer. None if the carry changes in another way."""
+    """The constant that each iteration adds to carry i. Returns None unless the carry is a counter's type (`is_index`).
+
+    Also returns None if an iteration changes the carry in another way than by adding or subtracting a constant.
+    """
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
     if not is_index(x.type):

@@ -1,11 +1,14 @@
-"""Replaces ops that IREE cannot compile in kernels: conditionals, gathers of one slice, and pads. Removes marks.
+"""Replaces ops that IREE cannot compile in kernels: conditionals, gathers of one slice, and pads. Also removes marks.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
-    gather of one slice  ->  dynamic_slice        pad  ->  concatenate        mark of x (`emit/marks.py`)  ->  x
+    gather of one slice                           ->    dynamic_slice
+    pad                                           ->    concatenate
+    a mark of x (`emit/marks.py`)                 ->    x
 
-IREE's compiler fails on conditionals with array results in kernels. If the branches are cheap, all branches are
-computed and a select chooses among their results. The branches have no side effects and no loops, and the select
-ignores a NaN in another branch. An index out of range selects the last branch.
+IREE's compiler fails on a conditional in a kernel if its results are arrays. If the branches are cheap, all branches
+are computed instead, and selects choose among their results. This is equivalent, because the branches have no side
+effects and no loops, and a NaN in a branch that is not chosen has no effect. If the index is out of range, the last
+branch is chosen, as the specification says.
 """
 
 import math
@@ -27,11 +30,11 @@ BRANCHES = ("stablehlo.case", "stablehlo.if")
 GATHER = "stablehlo.gather"
 
 _WORK = 2**14
-"""The most elements and multiplications of all branches together. They take a few microseconds in a kernel."""
+"""The most work (`work_of`) of all branches of a conditional that is replaced: a few microseconds in a kernel."""
 
 
 def is_cheap(op: IrOp) -> bool:
-    """Whether the branches of a conditional, taken together, compute little and contain no loop."""
+    """Whether the work of all branches of a conditional together is at most `_WORK`, and no branch has a loop."""
     inner = outer_first(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -40,7 +43,7 @@ def is_cheap(op: IrOp) -> bool:
 
 
 def work_of(op: IrOp) -> int:
-    """The number of multiplications of a product, or the number of elements that another op computes."""
+    """The cost of an op: the multiplications of a `dot_general`, or the elements that any other op computes."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
@@ -58,9 +61,9 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def is_one_slice(op: IrOp) -> bool:
-    """Whether an op is a gather of one slice. Legalization has clamped the index of such a gather.
+    """Whether an op is a gather of one slice. An earlier pattern has clamped its index (`faults/indexing.py`).
 
-    Outside of kernels the gather is kept, because a dynamic_slice would make IREE's host code read the index.
+    Only kernels replace such a gather: outside of kernels, a dynamic_slice would make the host wait for the index.
     """
     if op.name != GATHER:
         return False
@@ -81,7 +84,10 @@ def as_slice(b: Emitter, gather: IrOp) -> Sequence[IrValue]:
 
 
 def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
-    """Rewrites a pad as concatenations. IREE would compile a pad in a kernel to one vector as large as the array."""
+    """Rewrites a pad as one concatenation for each padded dimension.
+
+    IREE would compile a pad in a kernel to code on one vector as large as the array.
+    """
     x, value = pad.operands
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
     for d, counts in enumerate(zip(low, high, strict=True)):
@@ -93,15 +99,15 @@ def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
 
 
 def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
-    """The value that a mark copies, if `is_needless_mark` holds; else None."""
+    """Replaces a mark by the value that it copies. Returns None if the op is not a mark, or if the mark is needed."""
     return [before_mark(select.results[0])] if is_needless_mark(select) else None
 
 
 def is_needless_mark(select: IrOp) -> bool:
-    """Whether an op is a mark that a kernel does not need, because its readers are not loops and do not update it.
+    """Whether an op is a mark that a kernel does not need: no reader is a loop or updates the mark's array in place.
 
-    A mark keeps IREE from merging arrays of several dispatches, but a kernel is one dispatch. Kernels have no barriers,
-    so readers of a barrier's result count as readers of the mark.
+    A mark keeps IREE from merging arrays of different dispatches, but a kernel is one dispatch. Barriers are removed
+    from kernels, so the readers of a barrier's result count as readers of the mark.
     """
     (y,) = select.results
     if hidden_of(y) is None:
@@ -115,10 +121,10 @@ def is_needless_mark(select: IrOp) -> bool:
 
 
 def _behind_barriers(x: IrValue) -> list[IrValue]:
-    """The results of barriers that pass on their operand x."""
+    """The results of the barriers that read x which are equal to x."""
     return [use.owner.results[use.operand_number] for use in x.uses if use.owner.name == BARRIER]
 
 
 def contracted_size(op: IrOp) -> int:
-    """The number of products that a dot or dot_general adds for one element of the result."""
+    """The number of products that a dot or dot_general adds up for each element of its result."""
     return math.prod(op.operands[0].type.shape[d] for d in Contraction.of(op).summed[0])

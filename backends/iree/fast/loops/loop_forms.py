@@ -1,14 +1,15 @@
 """loop_forms: the table `FORMS` decides which form a loop gets on IREE.
 
-    for form in FORMS: form.against(loop)    ->    why the loop does not get the form, or "" for a loop that gets it
+    for form in FORMS: form.against(loop)    ->    the reason why the loop does not get the form; "" if it gets the form
 
 IREE runs a loop on the host: each iteration launches dispatches, computes counters on the device, and copies
-loop-carried values. A kernel has none of these costs. If a loop does not fit into a kernel, the host may count its
-iterations, and the loop may update its loop-carried values in place. A loop can have both of these forms.
+loop-carried values. If the whole loop is one dispatch, a kernel, it has none of these costs. If a loop does not fit
+into a kernel, the host may count its iterations, and the loop may update its loop-carried values in place. A loop can
+have both of these forms.
 
-`plan.py` chooses for a whole program. Its first attempts turn the loops that fit into kernels and leave other loops
-unchanged. If IREE rejects the kernels, or if no loop fits, later attempts count iterations. Such an attempt updates
-carries in place; if IREE rejects the program, the next attempt does not.
+`plan.py` chooses the forms for a whole program. The first attempts turn the loops that fit into kernels, and do not
+change other loops. If IREE rejects the kernels, or if no loop fits, later attempts make the host count iterations. The
+first of these also updates loop-carried values in place; if IREE rejects the program, the next one does not.
 """
 
 import math
@@ -36,7 +37,7 @@ from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.shapes.types import element, shape
 
 _SMALL = 1024
-"""The most bytes of a small carry. Every small carry may be on the stack."""
+"""The most bytes of a small carry (loop-carried value). All small carries are on the stack of a kernel's thread."""
 _BINDINGS = 32
 """The most arrays that IREE's runtime can pass to a dispatch."""
 _INLINED = 256
@@ -44,16 +45,16 @@ _INLINED = 256
 
 _WHILE = "stablehlo.while"
 _NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
-"""Ops that always compute a new array."""
+"""Ops whose results are always new arrays, which share memory with no operand."""
 _WRITERS = "insert", "transfer_write"
-"""Parts of the names of ops in dispatches that may write to an operand. Ops with regions may write to operands, too."""
+"""Substrings of the names of ops, inside dispatches, that may write to an operand. Ops with regions may write, too."""
 
 
 # ---- one dispatch runs all iterations ------------------------------------------------------------------------------
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """Why a loop cannot be a kernel, or "". Checks the ops, the bytes on the stack, and the number of arrays."""
+    """The reason why a loop cannot be a kernel, or "". Checks its ops, its bytes on the stack, and its array count."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, outer_first(loop)
@@ -68,7 +69,7 @@ def _against_kernel(loop: ir.Operation) -> str:
             return (
                 f"an array of {inner.name} is too large for the stack, or has a type that kernels do not have"
             )
-    # Large constants, and the zero from which `to_kernel` computes `never`, are also arrays of the dispatch.
+    # Large constants are also arrays of the dispatch; 1 is added for the `zero` that `to_kernel` passes.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
     ]
@@ -79,7 +80,7 @@ def _against_kernel(loop: ir.Operation) -> str:
 
 
 def _against_in_kernel(op: ir.Operation) -> str:
-    """Why an op of a loop cannot be in a kernel, or "". Does not check the sizes of arrays."""
+    """The reason why an op of a loop cannot be in a kernel, or "". The sizes of its arrays are not checked."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
         return "it contains a dispatch that several threads run" if divided else ""
@@ -93,7 +94,7 @@ def _against_in_kernel(op: ir.Operation) -> str:
 
 
 def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
-    """The bytes of an op's arrays on the stack of a loop's kernel. Infinite if the arrays cannot be on the stack."""
+    """The bytes that an op's results take on the stack of a loop's kernel. Infinite if they cannot be on the stack."""
     if op.name == KERNEL:
         plain = all(is_plain(y.type) for y in op.results)
         return sum(_size(y) for y in op.results) if plain else math.inf
@@ -116,10 +117,10 @@ def _crops_or_dilates(pad: ir.Operation) -> bool:
 
 
 def carries_on_stack(loop: IrOp) -> list[int]:
-    """The indices of the carries on the kernel's stack. The other carries are in the memory of the results.
+    """The indices of the carries that are on the kernel's stack. The other carries are in the memory of the results.
 
-    The stack holds small carries, predicates, and, for each type, all large carries except one. Only one carry of a
-    type can be in the memory of a result, because MLIR merges two `tensor.empty` of equal type.
+    The stack has small carries and predicates. It also has all large carries of a type except one, because MLIR merges
+    two `tensor.empty` of equal type, so that only one carry of each type can be in the memory of a result.
     """
     kept, seen = [], set()
     for i, x in enumerate(loop.operands):
@@ -131,7 +132,10 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[IrValue]:
-    """The values that a loop captures or starts with, except constants and hidden numbers of needless marks."""
+    """The initial values of a loop and the values from outside that its regions read.
+
+    Constants and the hidden numbers of needless marks (`is_needless_mark`) are excluded.
+    """
     selects = outer_first(loop, ("stablehlo.select",))
     needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}
     values = dict.fromkeys((*loop.operands, *captured(loop)))
@@ -139,12 +143,15 @@ def read_from_outside(loop: IrOp) -> list[IrValue]:
 
 
 def wanted(loop: IrOp) -> list[IrValue]:
-    """The results of a loop that are read."""
+    """The results of a loop that some op reads."""
     return [y for y in loop.results if list(y.uses)]
 
 
 def _is_table(x: IrValue) -> bool:
-    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
+    """Whether the dispatch reads a constant as an array: not a splat, and large or of a type that is converted.
+
+    `signed_carries` converts predicates and unsigned integers.
+    """
     converted = is_boolean(x) or is_unsigned(x)
     return (converted or _size(x) > _INLINED) and constant_splat(x) is None
 
@@ -153,7 +160,7 @@ def _is_table(x: IrValue) -> bool:
 
 
 def _against_counting(loop: ir.Operation) -> str:
-    """Why a loop should not be rewritten to count from zero to a known number, or "". The host keeps such counters."""
+    """The reason why `loops_by_count` should not rewrite a loop, or ""."""
     count = trip_count(loop)
     if count is None:
         return "its trip count is unknown"
@@ -167,7 +174,10 @@ def _against_counting(loop: ir.Operation) -> str:
 
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
-    """Why the loops of a module must not update carries in place, or "". IREE omits all copies in a module or none."""
+    """The reason why loops must not update carries in place, or "".
+
+    The answer is the same for all loops of a module, because IREE omits either all copies in a module or none.
+    """
     module = loop.operation
     while module.parent is not None:
         module = module.parent
@@ -182,7 +192,7 @@ def _against_updates_in_place(loop: ir.Operation) -> str:
 
 
 def on_host(op: IrOp) -> Iterator[ir.Operation]:
-    """The ops nested in an op that are not inside a dispatch."""
+    """Yields the ops nested in an op, in order, except ops inside dispatches."""
     for region in op.regions:
         for block in region.blocks:
             for inner in list(operations(block)):
@@ -192,7 +202,7 @@ def on_host(op: IrOp) -> Iterator[ir.Operation]:
 
 
 def may_be_carry(x: IrValue) -> bool:
-    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
+    """Whether an array may share memory with a loop-carried value, after IREE's simplifications."""
     return any(
         isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
         for y in reached([x], _sources)
@@ -200,14 +210,14 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _sources(y: IrValue) -> list[IrValue]:
-    """The values that may share y's memory: operands of the size of y. Empty if the op of y computes a new array."""
+    """The values that may share memory with y: operands of its op with the size of y. Empty if y is a new array."""
     if (op := definition(y)) is None or op.name in _NEW:
         return []
     return may_be(y) if op.name in CONTROL else [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
 
 
 def _writes_to_captured(op: IrOp) -> bool:
-    """Whether an op is a dispatch that may write to a captured array that may be a carry."""
+    """Whether an op is a dispatch that may write to a loop-carried value that it reads from outside."""
     if op.name != KERNEL:
         return False
     outside = set(captured(op))
@@ -224,9 +234,9 @@ def _writes_to_captured(op: IrOp) -> bool:
 
 @dataclass(frozen=True)
 class LoopForm:
-    """A form of loops: its name, the pass that creates the form, and the benefit for a loop.
+    """A form of loops: its name, the pass that creates it, and a sentence with its benefit.
 
-    `against` returns why a loop does not get the form, or "" if the loop gets it.
+    `against(loop)` returns the reason why a loop does not get the form, or "" if the loop gets it.
     """
 
     name: str
@@ -254,4 +264,4 @@ IN_PLACE = LoopForm(
     _against_updates_in_place,
 )
 FORMS = IN_KERNEL, COUNTED, IN_PLACE
-"""The forms, the best one first. A loop in a kernel has no other form; a loop on the host may have both other forms."""
+"""The forms, the best one first. A loop in a kernel has no other form. A loop on the host may have both other forms."""

@@ -1,10 +1,11 @@
-"""loops_by_count: rewrites loops of known trip count so that they count their iterations from zero.
+"""loops_by_count: rewrites each loop of known trip count so that its only counter counts iterations from zero.
 
     while(%i = 9, %k = 0, %x) cond { %i >= 0 } do { return %i - 1, %k + 2, f(%x, %i, %k) }
     ->  while(%t = 0, %x) cond { %t < 10 } do { return %t + 1, f(%x, 9 - %t, 2 * %t) }
 
-IREE keeps the counter of such a loop on the host. In other loops, counters are arrays on the device: an iteration runs
-a dispatch for each counter, copies the condition's result to the host, and waits for the copy.
+If a loop counts from zero up to a limit, IREE keeps the counter on the host. In other loops, counters are arrays on the
+device: each iteration runs a dispatch for each counter, copies the condition's result to the host, and waits for the
+copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +28,15 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 )
 @stage
 def loops_by_count(module: ir.Module) -> int:
-    """Rewrites, in place, the loops of a module whose trip counts are known. Returns the number of these loops."""
+    """Rewrites, in place, the loops of a module whose trip counts are known. Returns the number of rewritten loops."""
     loops = outer_first(module.operation, ("stablehlo.while",))
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
 
 
 def _rewritten(loop: ir.Operation) -> bool:
-    """Replaces a loop by a loop that counts from zero, unless `COUNTED` gives a reason against it.
+    """Replaces a loop by a loop that counts from zero. Returns whether the loop was replaced.
 
-    Returns whether the loop was replaced.
+    The loop is kept if `COUNTED.against` gives a reason.
     """
     count = trip_count(loop)
     if count is None or COUNTED.against(loop):
@@ -65,7 +66,7 @@ def _rewritten(loop: ir.Operation) -> bool:
 
 
 def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, IrValue]:
-    """The values of a loop's counters in iteration t, by carry index."""
+    """Emits the values of a loop's counters in iteration t, `start + step * t`. Returns them by carry index."""
     values = {}
     for i, counter in counters.items():
         type_ = loop.operands[i].type

@@ -1,15 +1,15 @@
-"""loops_to_kernels: puts loops over small arrays into one dispatch each.
+"""loops_to_kernels: makes each loop over small arrays one dispatch, a kernel.
 
     %r = stablehlo.while(%x = %0) ...  ->  %r = flow.dispatch.region { stablehlo.while(%x = %0) ... }
 
 IREE runs a loop on the host, with one or more dispatches for each iteration. For small arrays, launching dispatches
-takes ten times as long as the arithmetic. Inside a dispatch, the loop is machine code, and each new carry (loop-carried
-value) overwrites the old one. The pass emits these copies explicitly, because IREE cannot allocate memory while a
-dispatch runs.
+takes ten times as long as the arithmetic. Inside a dispatch, the loop is machine code. At the end of each iteration,
+the new carries (loop-carried values) are copied over the old ones. The pass emits these copies, because IREE cannot
+allocate memory for new arrays while a dispatch runs.
 
-`loop_forms.py` decides which loops fit: intermediate arrays must fit on the stack. A loop that writes too many arrays
-may fit after `packing.py` has packed the arrays into fewer arrays. IREE fails to compile some kernels; a later attempt
-of `plan.py` then compiles the program without this pass.
+`loop_forms.py` decides which loops fit into a kernel: for example, intermediate arrays must fit on the stack. A loop
+that writes too many arrays may fit after `packing.py` has joined arrays. If IREE fails to compile a kernel, a later
+attempt of `plan.py` compiles the program without this pass.
 """
 
 from collections.abc import Sequence
@@ -40,15 +40,15 @@ from tiduc.dialect.shapes.types import element, shape
 )
 @stage
 def loops_to_kernels(module: ir.Module | IrOp) -> int:
-    """Puts each loop that is small enough into a dispatch, in place. Returns the number of these loops.
+    """Moves each loop that fits into a kernel into a dispatch, in place. Returns the number of these loops.
 
-    `legalize_for_iree` must have legalized the module for a CPU.
+    The patterns for CPUs (`apply_patterns`) must have been applied to the module.
     """
     return sum(map(_within, functions_in(module)))
 
 
 def _within(op: IrOp) -> int:
-    """Puts the outermost small loops in an op into dispatches; returns their number."""
+    """Moves the outermost loops in an op that fit into kernels into dispatches. Returns the number of these loops."""
     count = 0
     for region in op.regions:
         for block in region.blocks:
@@ -66,7 +66,10 @@ def _within(op: IrOp) -> int:
 
 
 def _small(loop: ir.Operation) -> ir.Operation | None:
-    """The loop if it fits into a kernel, or its replacement with packed stacks. None if neither fits."""
+    """Returns the loop if it fits into a kernel. If only its packed form fits, replaces the loop by it and returns it.
+
+    Returns None if neither form fits, or if no op reads a result of the loop.
+    """
     if not wanted(loop):
         return None
     read_packed(loop)
@@ -86,7 +89,7 @@ def _small(loop: ir.Operation) -> ir.Operation | None:
 
 
 def to_kernel(loop: IrOp) -> None:
-    """Puts a loop into a dispatch, in place."""
+    """Moves a loop into a dispatch, in place, after it has been rewritten for kernels."""
     for rewrites in _REWRITES:
         rewrite(loop, rewrites)
     _erase_unread(loop)
@@ -97,7 +100,7 @@ def to_kernel(loop: IrOp) -> None:
         loop.operands[i] = b.constant(0, x)  # unread, since the kernel fills the array
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = wanted(loop)  # unused results would also become arrays of the dispatch
+    old = wanted(loop)  # a result that no op reads would otherwise become an array of the dispatch
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[IrValue]:
@@ -123,18 +126,18 @@ _OF_MARKS = (
     *("stablehlo.compare", "stablehlo.complex", "stablehlo.bitcast_convert", "stablehlo.convert"),
     "stablehlo.broadcast_in_dim",
 )
-"""The ops that compute the choices of a mark (`emit/marks.py`), apart from its select."""
+"""The ops of which a mark (`emit/marks.py`) consists, apart from its select and the hidden number."""
 
 
 def _erase_unread(loop: IrOp) -> None:
-    """Erases the unread ops of removed marks, so that the dispatch does not read the hidden numbers of these marks."""
+    """Erases what remains of removed marks, because these ops would make the dispatch read hidden numbers."""
     for op in reversed(outer_first(loop, _OF_MARKS)):
         if not list(op.results[0].uses):
             op.erase()
 
 
 def _is_numbering(x: IrValue) -> bool:
-    """Whether x is an iota of signless integers. A kernel computes such an iota; IREE would store it in memory."""
+    """Whether x is an iota of signless integers, which a kernel computes instead of reading it from memory."""
     integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
     return integers and defined_by(x, "stablehlo.iota") is not None
 
@@ -150,11 +153,11 @@ def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
 
 
 def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
-    """Makes the loop read outside values through barriers, so that the ops of these values stay out of the dispatch."""
+    """Makes the loop read values from outside through barriers, so that IREE keeps their ops out of the dispatch."""
     outside = read_from_outside(loop)
     if not outside:
         return
-    # IREE may fail to wait for the op of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
+    # IREE may not wait for a loop-carried value that a barrier reads (`optimization_barrier` in faults/control.py).
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
     for inner in outer_first(loop):
@@ -180,11 +183,14 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
         "stablehlo.select": kernel_forms.without_mark,
     },
 )
-"""Rewrites by op name, in three steps, that prepare a loop for a kernel. Later steps rewrite ops of earlier steps."""
+"""The patterns that prepare a loop for a kernel, by op name, in three steps.
+
+A step may rewrite ops of earlier steps.
+"""
 
 
 def _in_place(loop: IrOp, never: IrValue) -> None:
-    """Makes a loop copy each new carry over the old one."""
+    """Makes each iteration of a loop copy its new carries over the old ones, except those that it updates in place."""
     body = loop.regions[1].blocks[0]
     carries = _carries_behind_writes(loop, never)
     store_terms(loop)
@@ -194,13 +200,13 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # so that they come after the last reader of the old carry
+            for update in updates:  # must come after the last op that reads the old carry
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
-        # The copy must be at the end, because ops of the iteration still read the old carry.
+        # The copy must be at the end of the body, because ops before it still read the old carry.
         end.operands[i] = k.filled(old, new)
 
 
@@ -209,9 +215,9 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     "products_in_a_dispatch",
 )
 def store_terms(loop: IrOp) -> None:
-    """If an update combines several products and sums, stores each in a separate array.
+    """If the update of a slice is computed from several products and sums, stores each of these in a separate array.
 
-    IREE 3.13 would compute each of them in the updated part of the carry, so that one overwrites the other. With
+    IREE 3.13 would compute each of them in the slice that is updated, so that one overwrites the other. With the
     stores, a GRU of 64 steps takes 0.84 of the time, and its gradient 1.07 to 1.15 of the time. LSTMs have no such
     updates.
     """
@@ -227,7 +233,7 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """The products and sums in a block from which x is computed, directly or through other ops of the block."""
+    """The last products and sums of a block from which x is computed, with their ops. Other ops may be in between."""
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:
         y = left.pop()
@@ -246,10 +252,10 @@ _ACCUMULATIONS = PRODUCTS | {"stablehlo.reduce"}
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
-    """Whether a nested loop updates the carry in place: `old` is its initial value and `new` its result.
+    """Whether a nested loop updates the carry in place: `old` is its initial value, and `new` is its result.
 
-    IREE would reject a copy, because the copy would read and write the array of the inner loop. If an op reads `old`
-    after the inner loop, the inner loop has an array of its own, and the result is False.
+    Such a carry needs no copy, and IREE would reject a copy, because it would read and write one array. Returns False
+    if an op reads `old` after the nested loop, because the nested loop then updates a separate array.
     """
     inner = defined_by(new, "stablehlo.while")
     if inner is None or inner.operands[list(inner.results).index(new)] != old:
@@ -258,10 +264,10 @@ def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
 
 
 def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
-    """The carries that the body reads, each behind a write whose condition, `never`, is always false.
+    """Makes the body read each carry through a conditional write, whose condition `never` is always false.
 
-    Without the writes, IREE 3.13 would move a reshape of a block argument out of the dispatch, where the argument does
-    not exist.
+    Returns the carries that the body reads now. Without the writes, IREE 3.13 would move a reshape of a block argument
+    out of the dispatch, where the argument does not exist.
     """
     body = loop.regions[1].blocks[0]
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
@@ -274,7 +280,7 @@ def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
 
 
 def _written_if(k: Kernel, condition: IrValue, x: IrValue) -> IrValue:
-    """The array x. Its first element becomes 0 if the condition holds."""
+    """Emits a write of 0 to the first element of the array x, if the condition holds. Returns the array."""
     first = [0] * len(shape(x))
     return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]
 

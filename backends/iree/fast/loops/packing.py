@@ -1,11 +1,13 @@
-"""Packs stacks of equal type into one array. A stack is a loop-carried array that each iteration updates in part.
+"""Packs the stacks of a loop that have equal types into one array with one more dimension.
+
+A stack is a loop-carried array of which each iteration updates a slice:
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-The derivative of a scan may stack dozens of residuals, but a loop in one dispatch can have at most 32 arrays. Besides,
-only one array of each type can be in the memory of a result; other arrays take space on the thread's stack. The packed
-array is in the memory of a result.
+The derivative of a scan may have dozens of stacks of residuals, but a loop in one dispatch can have at most 32 arrays.
+Besides, only one array of each type can be in the memory of a result; all others take space on the thread's stack. The
+packed array is in the memory of a result.
 """
 
 from collections import defaultdict
@@ -28,14 +30,14 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks. `pairs` has the old results with their replacements. `ops` are the emitted ops."""
+    """A loop with packed stacks. `pairs` has (old result, its replacement). `ops` has the emitted ops."""
 
     loop: ir.Operation
     pairs: list[tuple[IrValue, IrValue]]
     ops: list[IrOp]
 
     def undo(self) -> None:
-        """Undoes the packing: restores the uses of the old loop, and erases the packed loop."""
+        """Undoes `pack`: makes readers read the results of the old loop again, and erases the emitted ops."""
         for old, new in self.pairs:
             new.replace_all_uses_with(old)
         for op in self.ops[::-1]:
@@ -43,7 +45,10 @@ class Packing:
 
 
 def pack(loop: IrOp) -> Packing | None:
-    """Emits a packed loop before `loop` and replaces the uses of its results. None if no stacks can be packed."""
+    """Emits a packed loop before `loop`, and makes all readers of `loop`'s results read those of the packed loop.
+
+    `loop` itself remains. Returns None, without a change, if no stacks can be packed.
+    """
     groups = _groups(loop)
     if not groups:
         return None
@@ -70,7 +75,7 @@ def pack(loop: IrOp) -> Packing | None:
 
 
 def read_packed(loop: IrOp) -> None:
-    """Makes a loop slice a packed array directly, instead of slicing a part that was cut from the packed array."""
+    """Makes a loop read slices of a packed array itself, instead of slices of a stack that is cut from this array."""
     for x in captured(loop):
         part = _packed(x)
         if part is None:
@@ -87,7 +92,10 @@ def read_packed(loop: IrOp) -> None:
 
 
 def _groups(loop: IrOp) -> list[list[int]]:
-    """Groups of two or more stacks of one type, as carry indices. Predicates and complex numbers are excluded."""
+    """The groups of stacks that can be packed, as carry indices. A group has two or more stacks of one type.
+
+    Stacks of predicates and complex numbers are not packed.
+    """
     groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
@@ -102,7 +110,10 @@ def _groups(loop: IrOp) -> list[list[int]]:
 
 
 def _updates(loop: IrOp, i: int) -> list[IrOp]:
-    """The chain of updates from carry i to its next value. Empty if other ops compute that value or read the carry."""
+    """The chain of updates from carry i to its next value. Empty if carry i is not a stack.
+
+    It is a stack if only updates compute the next value, and no other op reads the carry or an array of the chain.
+    """
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
     steps = [body.arguments[i], *(op.results[0] for op in chain)]
@@ -113,7 +124,10 @@ def _updates(loop: IrOp, i: int) -> list[IrOp]:
 def _filling(
     loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]
 ) -> Callable[..., list[IrValue]]:
-    """A function that copies the ops of `block` to the packed loop, with updates of packed arrays instead of stacks."""
+    """Returns a function that fills a region of the packed loop with the ops of `block`, a block of the old loop.
+
+    Updates of stacks become updates of packed arrays. `others` has the carries that are not packed.
+    """
     places = {
         op.results[0]: (g, n)
         for g, group in enumerate(groups)
@@ -153,12 +167,12 @@ def _side_by_side(b: Emitter, xs: Sequence[IrValue]) -> IrValue:
 
 
 def _part(b: Emitter, x: IrValue, n: int) -> IrValue:
-    """The array of index `n` in the packed array x."""
+    """The stack with the index `n` along the first dimension of the packed array x."""
     return b.reshape(b.cut(x, 0, n, n + 1), shape(x)[1:])
 
 
 def _packed(x: IrValue) -> tuple[IrValue, int] | None:
-    """The packed array from which `_part` cut x, and the part's index. None for other values."""
+    """The packed array from which `_part` cut x, and the index `n` of the part. Returns None for other values."""
     reshape = defined_by(x, "stablehlo.reshape")
     part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
     if part is None:

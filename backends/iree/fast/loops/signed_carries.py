@@ -1,11 +1,11 @@
-"""signed_carries: turns carries of a loop into signed integers: predicates become i8, unsigned integers are bitcast.
+"""signed_carries: converts the loop-carried values (carries) of unsigned integers and predicates to signed integers.
 
     while(%go = %true) cond { return %go } do { ... return %next }
     ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
 
-Kernels copy carries (loop-carried values) element by element. IREE stores predicates as bytes and has no unsigned
-integers, but does not convert single elements of such arrays, and rejects the loops. Both conversions are exact in both
-directions.
+Unsigned integers are bitcast, and predicates become i8. A kernel copies carries element by element. IREE stores
+predicates as bytes and has no unsigned integers, but it does not convert single elements of such arrays, and rejects
+the loops. Both conversions are exact in both directions.
 """
 
 from torch_mlir import ir
@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import element, with_element
 
 
 def signed_carries(b: Emitter, loop: IrOp) -> None:
-    """Converts the unsigned and predicate carries of a loop to signed integers, in place. Skips nested loops."""
+    """Converts the carries of a loop, but not those of loops nested in it, to signed integers, in place."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
     for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
@@ -29,12 +29,15 @@ def signed_carries(b: Emitter, loop: IrOp) -> None:
 
 
 def _is_converted(new: IrValue, old: IrValue) -> bool:
-    """Whether a carry needs conversion: unsigned integers do, and so do predicates that are replaced as a whole."""
+    """Whether a carry must be converted, given its new and old value.
+
+    Unsigned integers must, and predicates if the kernel copies the whole array, not if slices are updated in place.
+    """
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
 def _convert(loop: IrOp, end: IrOp, i: int) -> None:
-    """Converts carry i to signed integers, and back before each use in the regions and after the loop."""
+    """Converts carry i to signed integers. All readers, in the regions and after the loop, read it converted back."""
     kind = element(loop.operands[i])
     for op in (loop, end):
         op.operands[i] = _signed(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
@@ -45,7 +48,10 @@ def _convert(loop: IrOp, end: IrOp, i: int) -> None:
 
 
 def _signed(b: Emitter, x: IrValue) -> IrValue:
-    """x as signed integers. A splat stays a constant, because a kernel can read only a limited number of arrays."""
+    """Converts x to signed integers.
+
+    A splat remains a splat, because a kernel can read only a limited number of arrays.
+    """
     type_ = with_element(x.type, signless(max(8, element(x).width)))
     value = constant_splat(x)
     if value is not None:
@@ -55,7 +61,10 @@ def _signed(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _read_as(x: IrValue, kind: ir.IntegerType, place: ir.InsertionPoint, loop: IrOp) -> None:
-    """Changes the type of x to signed integers. Readers get x converted back to the element type `kind`."""
+    """Changes the type of x to signed integers. The readers of x read it converted back to the element type `kind`.
+
+    The conversion is emitted at `place`.
+    """
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
     if readers:

@@ -1,1 +1,1 @@
-"""Passes that save memory: they replace barriers and reorder results."""
+"""Passes that lower a program's peak of memory: they replace or insert barriers, and reorder ops."""

@@ -3,13 +3,14 @@
     %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
 
 IREE allocates all results of an execution region before the region runs. The results of a network's gradient are as
-large as the weights. They would take memory while many residuals are still live.
+large as the weights, so they would take memory while many residuals are still live.
 
-A barrier ends an execution region. Its operands are the results computed so far and the last computed value. The values
-that pass from the first region to the second share one allocation; the other values of the first region share another.
-Results that are larger than their operands are computed last if this lowers the peak. A model of memory
-(`passes/rematerialize/liveness.py`) selects the order and the barrier's place. Programs with other barriers, loops or
-branches are not rewritten, because these end regions, too.
+A barrier ends an execution region. The pass inserts one barrier into a function. The operands of the barrier are the
+results that are computed before it and the last value that is computed before it. The values that pass from the first
+region to the second share one allocation; the other values of the first region share another. Results that are larger
+than their operands are computed last if this lowers the peak. A model of memory (`passes/rematerialize/liveness.py`)
+selects the order of the ops and the position of the barrier. Programs with other barriers, loops or branches are not
+rewritten, because these end regions, too.
 """
 
 from dataclasses import replace
@@ -39,12 +40,12 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 )
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
-    """Ends an execution region early in each function whose peak this lowers. Returns the number of such functions."""
+    """Inserts a barrier into each function whose peak of memory this lowers. Returns the number of these functions."""
     return sum(map(_end_region, functions_in(module)))
 
 
 def _end_region(function: IrOp) -> bool:
-    """Ends an execution region early in a function if this lowers the peak. Returns whether it does."""
+    """Reorders the ops of a function and inserts a barrier, if this lowers the peak. Returns whether it does."""
     if len(function.regions[0].blocks) != 1:
         return False
     block = function.regions[0].blocks[0]
@@ -63,14 +64,14 @@ def _end_region(function: IrOp) -> bool:
 
 
 def _ends_region(op: IrOp) -> bool:
-    """Whether IREE ends an execution region at an op. A barrier of constants does not count: it is at the start."""
+    """Whether IREE ends an execution region at an op. A barrier of constants does not count, as it is at the start."""
     if op.name != _BARRIER:
         return op.name in _ENDS_REGIONS
     return STORED not in op.attributes and not all(map(is_constant, op.operands))
 
 
 def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
-    """The graph (`dialect/graph/graph.py`) of a function."""
+    """Converts a function to a `Graph` (`dialect/graph/graph.py`), for the model of memory."""
     graph, values = Graph("main"), dict[Any, Value]()
     for i, x in enumerate(function.regions[0].blocks[0].arguments):
         graph.inputs[str(i)] = values[x] = Value(x.type, graph, None, str(i))
@@ -85,10 +86,10 @@ def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
 
 
 def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
-    """Inserts a barrier after op number `place`, so that IREE ends an execution region there.
+    """Inserts a barrier after the op with index `place`, so that IREE ends an execution region after this op.
 
-    Its operands are the function's results computed so far, except constants, and the last computed value that later
-    ops read.
+    The operands of the barrier are the function's results that are computed before it, except constants, and the last
+    value computed before it that ops after it read. These ops then read the results of the barrier.
     """
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}

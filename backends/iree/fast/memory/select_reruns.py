@@ -2,17 +2,17 @@
 
     %0:2 = optimization_barrier %x, %ct {tidu.recomputed}        ->   %0 = a mark of %x (`marks.py`)
 
-The stage `rematerialize` emits such a barrier before each recomputed op, so that compilers do not merge the op with its
-first run. %ct delays the op until %ct is computed; no op reads %0#1. But IREE ends an execution region at each barrier.
-All values that a region passes to later regions share one allocation, which lives until the last use of any of them, so
-the peak of memory rises.
+The stage `rematerialize` emits such a barrier before each recomputed op, so that compilers do not merge the op with the
+original op. The operand %ct delays the recomputed op until %ct is computed; no op reads %0#1. But IREE ends an
+execution region at each barrier. All values that a region passes to later regions share one allocation, which lives
+until the last use of any of them, so the peak of memory rises.
 
 A mark also prevents merging, and IREE fuses a mark with the recomputed op. The delay needs no barrier, because IREE
-keeps the order of ops. Equal layers still share kernels, because all marks look alike.
+keeps the order of ops. Equal layers still share kernels, because all marks are the same code.
 
 IREE does not fuse marks with products, so the mark of a product's operand is a copy in memory. The barrier of a
-recomputed product takes both operands, but a mark of one operand prevents merging. The larger operand, such as a
-weight, therefore gets no mark.
+recomputed product takes both operands, but a mark of one operand suffices to prevent merging. The larger operand, such
+as a weight, therefore gets no mark.
 """
 
 from collections.abc import Hashable
@@ -40,7 +40,7 @@ from tiduc.dialect.ops.verify import RECOMPUTED
 )
 @stage
 def select_reruns(module: ir.Module | IrOp) -> int:
-    """Replaces, in place, the barriers of rematerialized ops. Returns the number of marks."""
+    """Replaces, in place, the barriers of rematerialized ops by marks. Returns the number of marks."""
     count = 0
     for function in functions_in(module):
         for block in function.regions[0].blocks:
@@ -60,9 +60,10 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 
 
 def _store_waited(op: IrOp) -> None:
-    """Stores the reduction that a second run waits for, unless an op has stored it.
+    """If a recomputed op waits for a reduction, makes IREE store the reduction, unless it is stored already.
 
-    Otherwise IREE would fuse the reduction with its readers, which run later, and keep its operands in memory.
+    `op` is the barrier of the recomputed op. Without the store, IREE would fuse the reduction with its readers, which
+    run later, and the operands of the reduction would take memory until then.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")
@@ -76,16 +77,16 @@ def _store_waited(op: IrOp) -> None:
 
 
 def _read_in_place(block: ir.Block) -> None:
-    """Makes a recomputed product read one operand directly, without the barrier.
+    """Makes each recomputed product read its larger possible operand directly, not through a barrier.
 
-    The other operand must still prevent merging with an earlier run. This holds if it depends on a barrier after the
-    last similar product of the first operand.
+    IREE must still not merge the product with the original one. This holds if the other operand depends on a barrier
+    that comes after the last product that reads the first operand in an equal form.
     """
     barriers = 0
-    # Maps each value to the number of the latest barrier on which it depends.
+    # Barriers are numbered from 1. Maps each value to the latest barrier on which it depends.
     newest: dict[IrValue, int] = {}
-    # Maps an operand (before its barriers) and a form of products to the number of barriers before the last such
-    # product.
+    # Maps an operand (before its barriers) and the form of a product to the latest barrier before the last product of
+    # that form with that operand.
     read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
@@ -106,7 +107,7 @@ def _read_in_place(block: ir.Block) -> None:
 
 
 def _is_matrix(op: IrOp, i: int) -> bool:
-    """Whether operand i of a product is a matrix or a batch of matrices, up to a reshape that moves no element."""
+    """Whether a reshape without transpose makes operand i of a product a matrix or a batch of matrices."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
@@ -114,12 +115,15 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: IrValue) -> IrValue:
-    """The value from which x comes through barriers of rematerialized ops; without such barriers, x."""
+    """The value that barriers of rematerialized ops pass on as x.
+
+    Returns x if it is not the result of such a barrier.
+    """
     while (op := _recomputed(x)) is not None:
         x = op.operands[ir.OpResult(x).result_number]
     return x
 
 
 def _recomputed(x: IrValue) -> ir.OpView | None:
-    """The barrier of a rematerialized op that computes x, or None."""
+    """The barrier of a rematerialized op whose result is x. Returns None if x is another value."""
     return x.owner if not isinstance(x.owner, ir.Block) and RECOMPUTED in x.owner.attributes else None

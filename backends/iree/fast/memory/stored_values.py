@@ -5,15 +5,15 @@
 
 IREE ends an execution region at each barrier. All values that a region passes to later regions share one allocation,
 which lives until the last use of any of them. Within a region, IREE reuses memory after the last use of each value.
-`flow.tensor.reshape` is an op of IREE that copies nothing. IREE cancels both reshapes only after fusion. Results do not
-depend on this pass.
+`flow.tensor.reshape` is an op of IREE that copies nothing. IREE cancels the two reshapes, but only after it has fused
+ops, so they prevent fusion, too. Results do not depend on this pass.
 
-`Emitter.stored` emits these barriers. Barriers of constants move to the function's start, where no value is live. A
-barrier stays if an array has different types in StableHLO and `flow`.
+`Emitter.stored` emits these barriers. Barriers of constants move to the start of the function, where no value is live.
+If an array has different types in StableHLO and in the dialect `flow`, its barrier is kept.
 
-For a scalar constant behind a barrier, IREE allocates and fills an array in each call, and waits for it. With 40 such
-barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`. A constant integer behind a
-barrier therefore becomes an element of an array of two different numbers, which IREE stores in the module.
+If a barrier reads a scalar constant, IREE allocates and fills an array in each call of the function, and waits for the
+fill. With 40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`. An integer
+that a barrier reads therefore becomes an element of an array of two different numbers, which IREE stores in the module.
 """
 
 from torch_mlir import ir
@@ -37,7 +37,7 @@ _RESHAPE = "flow.tensor.reshape"
 )
 @stage
 def stored_values(module: ir.Module | IrOp) -> int:
-    """Replaces, in place, the barriers that only prevent fusion. Returns the number of these barriers."""
+    """Replaces, in place, the barriers that only prevent fusion. Returns the number of replaced barriers."""
     context().allow_unregistered_dialects = True  # never reset, as in kernels.py
     count = 0
     for function in functions_in(module):
@@ -67,7 +67,7 @@ def _move_to_start(op: IrOp, block: ir.Block) -> None:
 
 
 def _store_beside_another(op: IrOp) -> None:
-    """Replaces the constant integer behind a barrier by an element of an array of two different integers."""
+    """If a barrier reads one scalar integer constant, makes it read an array of this and another integer instead."""
     (x,) = op.operands if len(op.operands) == 1 else (None,)
     value = None if x is None or shape(x) else integer_in(ir.OpResult(x).owner.attributes["value"])
     if x is None or value is None or element(x).width < 8:
@@ -89,7 +89,7 @@ def _has_equal_types(type_: ir.RankedTensorType) -> bool:
 
 
 def _apart(b: Emitter, x: IrValue) -> IrValue:
-    """x behind the two reshapes, which make IREE store x before it computes the readers."""
+    """Passes x through the two reshapes, which make IREE store x before it computes the readers of the result."""
     sizes = list(x.type.shape)
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
     return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

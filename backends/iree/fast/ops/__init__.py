@@ -1,1 +1,1 @@
-"""Single ops on CPUs: patterns whose code is faster than IREE's."""
+"""Patterns for CPUs that replace one op each by code that is faster than IREE's."""

@@ -1,9 +1,9 @@
-"""exponential, logistic and tanh of f64 by a polynomial, which compiles to vector code.
+"""Computes exponential, logistic and tanh of f64 by a polynomial, which compiles to vector code.
 
     %0 = stablehlo.exponential %x : tensor<9xf64>    ->    2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-IREE calls the C library for each element. `emit/polynomials.py` has the polynomial. The largest errors, in units in the
-last place: 1 for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
+IREE would call the C library for each element. `emit/polynomials.py` has the polynomial. The largest errors are 1 unit
+in the last place for exponential, 2 for exponential_minus_one and logistic, and 3 for tanh.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_f64
 
 Function = Callable[[Emitter, Any], Any]
-"""Emits a function of each element of an f64 array."""
+"""A function `(b, x) -> y` that emits ops on each element of an f64 array x."""
 
 
 def of_f64(name: str, text: str) -> Callable[[Function], Function]:
-    """Registers a function as the CPU pattern of an op with one f64 operand. `text` describes the fault."""
+    """Registers a function as the CPU pattern of the op `stablehlo.{name}`, for f64. `text` describes the fault."""
 
     def register(function: Function) -> Function:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)

@@ -1,9 +1,9 @@
-"""Insertion sort on CPUs, in one dispatch: for short rows, or if only the first few sorted elements are read.
+"""Sorts short rows, or rows of which only the first sorted elements are read, by insertion, in one dispatch on CPUs.
 
     kept = []        the indices of the elements that come first, in order
     for each index: insert it into `kept`; if `kept` is full, drop its last index
 
-The sort is stable and takes any comparator and any number of arrays.
+The sort is stable. It supports any comparator and any number of arrays that are sorted together.
 """
 
 import math
@@ -26,7 +26,10 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "flags.py: short rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Sorts by insertion if this is faster than merge sort, and only as many leading elements as are read."""
+    """Sorts by insertion if this is faster than merge sort. Computes only as many leading elements as are read.
+
+    Returns None if merge sort is faster.
+    """
     if is_dynamic(op.operands[0].type):
         return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
@@ -39,7 +42,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     first = _insertion_sort(b, op, dimension, count)
     if count == n:
         return first
-    # All readers are slices, and these are replaced.
+    # All readers of the results are slices of leading elements. They are replaced here.
     for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
@@ -48,7 +51,10 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _read_first(op: IrOp, dimension: int) -> int:
-    """The number of leading elements along the dimension that readers need. The full size if unknown."""
+    """The number of leading elements along `dimension` that the readers of a sort's results need.
+
+    It is the full size if some reader is not a slice that begins at the first element.
+    """
     sizes: list[int] = shape(op.operands[0])
     count = 2  # the compiler would drop a dimension of size 1
     for y in op.results:
@@ -73,7 +79,7 @@ def _pays(rows: int, n: int, count: int) -> bool:
 
 
 def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
-    """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
+    """Emits the sort; returns the first `count` elements, along `dimension`, of its results. Shapes are static."""
     rows = rows_of(b, op, dimension)
     # The array has one dimension, because the compiler drops dimensions of size 1 outside the loop, but not inside.
     type_ = ir.RankedTensorType.get([known(rows.size[0]) * count], signless(32))
@@ -82,13 +88,19 @@ def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[Ir
 
 
 def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
-    """Emits the sort to a kernel. Returns the indices of the first `count` elements of each sorted row."""
+    """Emits the body of the kernel.
+
+    Returns, for each row, the indices of its first `count` elements in sorted order.
+    """
     size = rows.size[0], count
 
     def insert(
         k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
     ) -> tuple[IrValue, ...]:
-        """Inserts index `place` into the row's sorted indices up to `end`. Returns the array and the dropped index."""
+        """Inserts the index `place` into the first `end` indices of a row, which are in sorted order.
+
+        Returns the new array, and the index that no longer fits into the first `end` entries.
+        """
 
         def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[IrValue]:
             at = k.linear_index(size, (row, i))

@@ -1,11 +1,11 @@
-"""Broadcasts of an iota become an iota of the full shape, on CPUs.
+"""Replaces a broadcast of an iota by an iota of the full shape, on CPUs.
 
     %0 = stablehlo.iota dim = 0 : tensor<5xi32>
     %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<5xi32>) -> tensor<9x5xi32>
     ->  %1 = stablehlo.iota dim = 1 : tensor<9x5xi32>
 
-StableHLO's simplification splits iotas in this way. IREE then reads the short iota from memory, once for each element:
-an argmax takes 1.8 times as long.
+StableHLO's simplification turns the second form into the first. IREE then stores the short iota, and reads it from
+memory for each element of the broadcast, so that an argmax takes 1.8 times as long.
 """
 
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ from tiduc.dialect.shapes.types import is_dynamic
     "flags.py: argmax",
 )
 def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """An iota of the full shape, for a broadcast of an iota. None for other broadcasts."""
+    """Replaces a broadcast of an iota by an iota of the full shape. Returns None for other broadcasts."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_dynamic(type_) else _iota_dimension(x)
     if along is None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]
     if x.type.shape[along] != type_.shape[dimension]:
-        return None  # the broadcast of an iota of one element is all zeros
+        return None  # the iota has one element, 0, so its broadcast is all zeros
     return [b.iota(dimension, type_)]
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The dimension along which x is an iota, or None.
+    """The dimension along which x is an iota. Returns None if x is no iota.
 
-    Accepts a reshape of an iota that only adds or removes dimensions of size 1.
+    x may be a reshape of an iota that only adds or removes dimensions of size 1.
     """
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)

@@ -1,12 +1,14 @@
-"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, which vectorize; IREE calls the C library.
+"""Computes remainder of f32, f16 and bf16 by fused multiply-adds in f64, which compile to vector code.
 
-Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| that is nearest to r from r:
+IREE would call the C library for each element. Let v = 1 / |y| and r = |x|. Each step subtracts from r the multiple of
+2^(51 k) |y| that is nearest to r:
 
     q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
 
-Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). As |x / y| is below 2^277 and v has a
-relative error of 2^-53, step k leaves |r| below 3/4 of 2^(51 k) |y|. Each r is exact, because it has few bits and is a
-multiple of the last bit of x or of y. If the last r is negative, |y| is added to it; this sum is exact, too.
+Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). |x / y| is below 2^277, and v has a
+relative error of 2^-53; therefore, after step k, |r| is below 3/4 of 2^(51 k) |y|. Each r is exact, because it has few
+bits and is a multiple of the last bit of x or of y. If the last r is negative, |y| is added to it; this sum is exact,
+too.
 """
 
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from tiduc.dialect.shapes.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200
-"""Replaces an infinite |y|: the remainder is |x| for this divisor, too."""
+"""The number that replaces an infinite |y|. The remainder is the same for both divisors: x."""
 
 
 @legalize("stablehlo.remainder")
@@ -32,7 +34,10 @@ _LARGE = 2.0**200
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Folds a remainder of constants. Else emits exact steps in f64 if the CPU has a fused multiply-add; else None."""
+    """Folds a remainder of splat constants. Emits the steps in f64 for other floats, on CPUs with fused multiply-add.
+
+    Returns None in all other cases.
+    """
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None

@@ -1,4 +1,4 @@
-"""Reverses large arrays by loops, on CPUs. IREE's code would compute the place of each element individually."""
+"""Reverses large arrays by loops in one dispatch, on CPUs. IREE's code would compute the index of each element."""
 
 from collections.abc import Sequence
 
@@ -15,17 +15,18 @@ from tiduc.dialect.shapes.types import element, shape
 
 @legalize("stablehlo.reverse", where=ON_CPUS)
 @slow(
-    "IREE moves one element at a time and computes each place; tiduc emits loops in one dispatch.",
+    "IREE moves one element at a time and computes each index; tiduc emits loops in one dispatch.",
     "flags.py: reverse",
 )
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reverses a large array in one dispatch.
 
-    Returns None if a product reads the result, because IREE reverses operands while it packs them for a product.
+    Returns None for small arrays, inside loops, and if a product reads the result: IREE reverses the operand of a
+    product while it packs the operand.
     """
     x = op.operands[0]
     plain = as_signless(b, x)
-    # In a loop, the op is kept, because the loop may become a kernel.
+    # In a loop, the op is kept, because the loop may become a kernel, and a kernel may not contain another dispatch.
     if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))
@@ -38,7 +39,7 @@ _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
 def _is_factor(op: IrOp) -> bool:
-    """Whether a product or a convolution reads the result, directly or through ops that only move elements."""
+    """Whether a product or convolution reads the result of an op, directly or through views, converts or barriers."""
 
     def moved(y: IrValue) -> list[IrValue]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]
@@ -51,7 +52,10 @@ def _is_factor(op: IrOp) -> bool:
 
 
 def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> IrValue:
-    """x reversed in one dispatch. The loops skip dimensions of size 1, which the compiler drops."""
+    """Reverses x along `dimensions` in one dispatch.
+
+    The loops are over an array without dimensions of size 1, because the compiler drops these.
+    """
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
     y = b.stored(b.reshape(x, sizes))  # keeps the op that computes x out of the dispatch

@@ -1,17 +1,17 @@
-"""Scatters of rows as loops, on CPUs. One dispatch copies the array and applies the updates in order.
+"""Computes scatters by loops, on CPUs. One dispatch copies the array and applies the updates in order.
 
-IREE's own scatter would write out of bounds if an index is out of range. Here, the loop over a row's elements has trip
-count 0 for a row out of range. The dispatch computes the number of a row right before it updates the row, so row
-numbers take no memory.
+IREE's own scatter writes out of bounds if an index is out of range. Here, the loop over the elements of a row has trip
+count 0 if the row is out of range. The dispatch computes the number of a row right before it updates the row, so no
+array of row numbers is stored.
 
-In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
-back, without a copy of the array:
+If the scatter is in a loop and has a single update, as JAX's x.at[i].set(u), a slice is read, combined with the update
+and written back, without a copy of the array:
 
     %y = scatter %x, %i, %u { add }
     ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
 
-If the index is out of range, the slice is written back unchanged. This rewrite is for CPUs only: with a GPU, the host
-would wait for the index.
+If the index is out of range, the slice is written back unchanged. This rewrite is for CPUs only, because with a GPU the
+host would have to wait for the index.
 """
 
 import math
@@ -33,17 +33,17 @@ from tiduc.dialect.shapes.types import element, shape, with_element
 
 @legalize("stablehlo.scatter", where=ON_CPUS)
 @slow(
-    "In a loop, a scatter of one update copies the array to append a row; tiduc updates a slice.",
+    "In a loop, a scatter of one update copies the array to append a spare row; tiduc updates a slice.",
     "flags.py: recurrence",
 )
 @slow(
-    "IREE appends a row for updates out of range, and removes it; tiduc emits loops in one dispatch.",
+    "A scatter needs a spare row for updates out of range, and copies the array; tiduc emits loops in one dispatch.",
     "flags.py: look-up",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A `dynamic_update_slice` for a single update in a loop. Otherwise loops in a dispatch, or None.
+    """Computes a single update in a loop by `dynamic_update_slice`, and other scatters by loops in one dispatch.
 
-    None is returned if kernels do not allow the op.
+    Returns None for dynamic shapes, and if kernels do not support the op.
     """
     if has_dynamic_shape(op):
         return None
@@ -62,7 +62,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def is_single(op: IrOp, places: Places) -> bool:
-    """Whether a scatter updates one slice of one array by elementwise ops."""
+    """Whether a scatter updates one slice of one array, and its body has only elementwise ops on its arguments."""
     body = op.regions[0].blocks[0]
     *ops, end = operations(body)
     known = {*body.arguments, *(y for inner in ops for y in inner.results)}
@@ -71,7 +71,7 @@ def is_single(op: IrOp, places: Places) -> bool:
 
 
 def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
-    """The result of a scatter that passed `is_single`. Its slice is entirely in range, or entirely out of range."""
+    """Computes a scatter for which `is_single` is true. Its slice is entirely in range, or entirely out of range."""
     x, indices, update = op.operands
     window = [known(n) for n in places.window]
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
@@ -79,7 +79,9 @@ def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
     for k, i in enumerate(places.indexed):
         start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
-            (start,) = b.barrier(start)  # else the host would read the number and zero-extend it
+            (start,) = b.barrier(
+                start
+            )  # without it, the host would read the narrow integer and zero-extend it
         at[i] = b.clamp(b.constant(0, start), start, b.constant(known(places.sizes[i]) - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
@@ -92,7 +94,7 @@ def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
 
 
 def _combined(b: Emitter, body: ir.Block, old: IrValue, new: IrValue) -> IrValue:
-    """Applies a body of elementwise ops on scalars to two arrays."""
+    """Applies a body of elementwise ops on two scalars to each pair of elements of two arrays."""
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
     for inner in ops:
@@ -105,7 +107,10 @@ def _combined(b: Emitter, body: ir.Block, old: IrValue, new: IrValue) -> IrValue
 def _by_loops(
     b: Emitter, op: IrOp, places: Places, indices: IrValue, news: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The updated arrays, flattened. The op's body combines old and new elements in order. `news` are the updates."""
+    """Computes a scatter by loops in one dispatch. Returns the updated arrays, flattened to one dimension.
+
+    `news` has the updates as matrices, from `Places.updates_of`.
+    """
     xs, width = list(op.operands)[: len(news)], places.width
     # The arrays have one dimension, because the compiler drops dimensions of size 1.
     olds, updates = (

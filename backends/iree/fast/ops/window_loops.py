@@ -1,9 +1,9 @@
-"""reduce_window of several arrays as loops in one dispatch, on CPUs.
+"""Computes a reduce_window of several arrays by loops in one dispatch, on CPUs.
 
 The gradient of max pooling needs the index of each window's maximum, from a reduce_window of values and indices. IREE's
-own code for such an op is scalar. Here, channels must be last and not reduced, so that the innermost loop, over
-channels, is vectorized. Windows over padded arrays are not rewritten, because IREE copies such arrays, and its code for
-the copies is faster than loops.
+own code for such an op is scalar. Here, the innermost loop runs over channels, so that it is vectorized; channels must
+therefore be the last dimension, and not be reduced. A reduce_window with padding is not rewritten, because IREE copies
+the padded arrays, and its code on the copies is faster than loops.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _LARGE = 32
-"""The most elements of a window; the code is unrolled over them."""
+"""The most elements of a window, because the code is unrolled over these elements."""
 _VECTOR = 8
 """The fewest channels that fill a vector."""
 
@@ -32,7 +32,7 @@ _VECTOR = 8
     "flags.py: pooling by JAX",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the results by loops in one dispatch, if loops are faster. None otherwise."""
+    """Computes a reduce_window by loops in one dispatch. Returns None if IREE's code is faster."""
     return _by_loops(b, op) if _pays(op) else None
 
 
@@ -47,9 +47,9 @@ def _pays(op: IrOp) -> bool:
 
 
 def _by_loops(b: Emitter, op: IrOp) -> list[IrValue]:
-    """The results of a reduce_window: folds the body over the elements of each window in order.
+    """Emits the loops. For each window, applies the body to the elements of the window in order.
 
-    Each fold starts with the initial values; the specification (reduce) allows using them any number of times.
+    This starts from the initial values for each window. The specification (reduce) allows any number of uses of them.
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
     xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]

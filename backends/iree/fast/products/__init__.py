@@ -1,1 +1,1 @@
-"""Large dense products on CPUs: the passes flat_products and products_in_tiles, and the files that they need."""
+"""Matrix products on CPUs: the passes flat_products and products_in_tiles. The other files are parts of the latter."""

@@ -2,8 +2,8 @@
 
     dot_general %x, (convert %codes) * (broadcast_in_dim %scales)        ->      a kernel that reads %codes and %scales
 
-Weights that a model stores as integers and scales are such operands. IREE would store the whole operand. The kernel
-computes each vector of the operand instead of loading it, and stores only panels (tiles.py).
+Weights that a model stores as integers and scales are such operands. IREE would compute the whole operand and store it.
+The kernel of tiles.py computes each vector of the operand where it would load the vector, and stores only panels.
 """
 
 import math
@@ -25,24 +25,24 @@ _ARITHMETIC = {
     "stablehlo.subtract": ("subf", "subi"),
     "stablehlo.multiply": ("mulf", "muli"),
 }
-"""The ops of `arith` for floats and for integers."""
+"""For each op, the ops of the dialect `arith` on floats and on integers."""
 _SHIFTS = {"stablehlo.shift_left": "shli", "stablehlo.shift_right_arithmetic": "shrsi"}
-"""The ops of `arith` for shifts by less than the number of bits."""
+"""For each shift, the op of the dialect `arith`, which is defined only for shifts by less than the number of bits."""
 
 _CONVERT, _BROADCAST, _RESHAPE = "stablehlo.convert", "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _CONCATENATE, _CONSTANT, _ARRAY = "stablehlo.concatenate", "stablehlo.constant", "array"
 _MOST = 24
-"""The most ops of a formula. A value that several ops read counts several times."""
+"""The most ops of a formula. The op of a value that several ops read is counted several times."""
 _FEWER = 2
-"""A formula is used if its result has at least this many times the bytes of its arrays."""
+"""A formula is used only if its result has at least this many times as many bytes as the arrays that it reads."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """An array as the result of an op.
+    """An array as the result of the op `name` on other formulas, or as an array that the kernel reads ("array").
 
-    `numbers` depends on the op: the dimensions of a broadcast or concatenation, the number that a constant repeats, or
-    the index of an array that the code reads.
+    `sizes` and `type` describe the result. `numbers` depends on the op: it has the dimensions of a broadcast, the
+    dimension of a concatenation, the number that fills a constant, or the index of the array that the kernel reads.
     """
 
     name: str
@@ -52,13 +52,19 @@ class Formula:
     numbers: tuple[float, ...] = ()
 
     def at(self, k: Vectors, arrays: Sequence[IrValue], place: Sequence[SizeLike]) -> IrValue:
-        """The vector along the last dimension that starts at `place`, a multiple of the vector's length."""
+        """Computes the vector along the last dimension that begins at `place`, from the arrays of the formula.
+
+        The last index of `place` must be a multiple of the vector's length.
+        """
         last = smaller(place[-1], self.sizes[-1] - k.width)  # lanes beyond the end are not used
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 
 
 def formula_of(x: IrValue, lanes: int) -> tuple[Formula, list[IrValue]] | None:
-    """The formula of a value for vectors of `lanes` elements, and its arrays. None if reading the value is as fast."""
+    """The formula of a value for vectors of `lanes` elements, and the arrays that it reads.
+
+    Returns None if formulas do not support the value, or if reading the value itself is as fast.
+    """
     gathered = _Gathered(lanes)
     formula = gathered.formula(x)
     has_integers = any(isinstance(element(each), ir.IntegerType) for each in gathered.arrays)
@@ -74,7 +80,10 @@ def _bytes(x: IrValue) -> int:
 
 @dataclass
 class _Gathered:
-    """Collects the arrays of a formula and counts its ops. After more than `_MOST` ops, all values become arrays."""
+    """Builds a formula, collects the arrays that it reads, and counts its ops.
+
+    After more than `_MOST` ops, all further values are arrays of the formula.
+    """
 
     lanes: int
     ops: int = 0
@@ -95,7 +104,7 @@ class _Gathered:
 
 
 def _is_plain(x: IrValue) -> bool:
-    """Whether x is a static array of an element type that the kernel's `arith` ops take."""
+    """Whether x is a static array of f32, f64, or signless integers of at least 8 bits."""
     if not isinstance(x.type, ir.RankedTensorType) or not is_static(x.type):
         return False
     of = element(x)
@@ -104,7 +113,7 @@ def _is_plain(x: IrValue) -> bool:
 
 
 def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
-    """The `numbers` of an op's formula. None if formulas cannot contain the op."""
+    """The value of `Formula.numbers` for an op. Returns None if formulas cannot contain the op."""
     y = op.results[0]
     is_float = isinstance(element(y), ir.FloatType)
     if op.name in _SHIFTS:
@@ -119,7 +128,8 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
     if op.name == _BROADCAST:
         order = tuple(op.attributes["broadcast_dimensions"])
         own, last = sizes[0], len(sizes[1]) - 1
-        # The result's last dimension must be the operand's last, or not a dimension of the operand, or of size 1 there.
+        # The last dimension of the result must be the operand's last dimension, or a repeated one: either no dimension
+        # of the operand, or one of size 1.
         moved = last in order[:-1] and own[order.index(last)] != 1
         return None if moved or (order and order[-1] == last and own[-1] % lanes and own[-1] != 1) else order
     whole = all(each and each[-1] % lanes == 0 for each in sizes)
@@ -131,7 +141,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
 
 
 def _is_within(x: IrValue, width: int) -> bool:
-    """Whether x is a splat constant of a number from 0 to `width` - 1."""
+    """Whether x is a splat constant that is filled with a number from 0 to `width` - 1."""
     constant = defined_by(x, _CONSTANT)
     value = None if constant is None else constant.attributes["value"]
     return value is not None and is_splat(value) and 0 <= splat_number(value) < width
@@ -145,7 +155,7 @@ class _Reader:
     arrays: Sequence[IrValue]
 
     def value(self, f: Formula, place: Sequence[SizeLike], wide: bool) -> IrValue:
-        """The vector of elements that starts at a place if `wide`, else the element at that place."""
+        """Computes the vector of elements that begins at the indices `place` if `wide`, else the element at `place`."""
         k = self.k
         type_: ir.Type = ir.Type.parse(f.type)
         if f.name == _ARRAY:
@@ -178,7 +188,7 @@ class _Reader:
         return value if along else self._spread(value, wide)
 
     def _concatenated(self, f: Formula, parts: list[Formula], place: list[SizeLike], wide: bool) -> IrValue:
-        """The value of a concatenation of `parts` at a place. Only the ops of the part that contains the place run."""
+        """Computes `value` for a concatenation of `parts`. Only the ops of the part that contains `place` run."""
         first, *others = parts
         if not others:
             return self.value(first, place, wide)
@@ -196,7 +206,10 @@ class _Reader:
 
 
 def _moved(sizes: Sequence[int], to: Sequence[int], place: Sequence[SizeLike], k: Vectors) -> list[SizeLike]:
-    """Where an element was before a reshape. An array of sizes `to` became `sizes`; the element is now at `place`."""
+    """The indices, in the operand of a reshape, of the element that has the indices `place` in the result.
+
+    The operand has the shape `to`, and the result has the shape `sizes`.
+    """
     same = next(
         (i for i, (m, n) in enumerate(zip(sizes, to, strict=False)) if m != n), min(len(sizes), len(to))
     )

@@ -1,4 +1,4 @@
-"""flat_products: turns products of arrays into products of matrices, if reshapes suffice.
+"""flat_products: rewrites products of arrays as products of matrices if reshapes of the operands suffice for this.
 
     %0 = dot_general %x, %y, contracting_dims = [2] x [0] : (4x32x256, 256x100)
     ->
@@ -6,9 +6,10 @@
 
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
-`products_in_tiles` handles only products of matrices. A gradient toward weights is often the transpose of a product,
-and IREE would store the product and the transpose. IREE would also transpose the second operand of a product of a row
-and the rows of a matrix, so the matrix becomes the first operand.
+The pass `products_in_tiles` supports only products of matrices. The gradient with respect to weights is often the
+transpose of a product, for which IREE would store the product and its transpose; if the operands are exchanged, no
+transpose is needed. If a row is multiplied by each row of a matrix, IREE would transpose the matrix if it is the second
+operand, so it becomes the first one.
 """
 
 import math
@@ -43,7 +44,10 @@ _PRODUCT = "stablehlo.dot_general"
 )
 @stage
 def flat_products(module: ir.Module | IrOp) -> int:
-    """Rewrites, in place, products outside of loops. Returns the number of rewrites."""
+    """Rewrites, in place, the products of a module that are outside of loops and kernels.
+
+    Returns the rewrites' number.
+    """
     searched = functions.functions_in(module)
     transposes = [op for each in searched for op in functions.outer_first(each, {"stablehlo.transpose"})]
     count = sum(map(_exchange, transposes))
@@ -51,7 +55,7 @@ def flat_products(module: ir.Module | IrOp) -> int:
 
 
 def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
-    """The attributes of a product with exchanged operands."""
+    """The attributes of the product that is equal to `product` except that its operands are exchanged."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = Contraction.of(product).exchanged.attribute
     if "precision_config" in given:
@@ -60,9 +64,9 @@ def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
 
 
 def _exchange(transpose: IrOp) -> bool:
-    """Replaces a transpose that exchanges a product's rows and columns, if the product has no other reader.
+    """Replaces the transpose of a product by a product with exchanged operands. Returns whether it was replaced.
 
-    Returns whether the transpose was replaced.
+    The transpose must exchange the product's rows and columns, and must be the only reader of the product.
     """
     product = defined_by(transpose.operands[0], _PRODUCT)
     if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
@@ -81,7 +85,10 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of reshaped operands. Kept dimensions are merged into one, and so are contracted dimensions."""
+    """Rewrites a product with operands reshaped so that each has at most one kept and one contracted dimension.
+
+    Returns None if the product has this form already, or if no reshape can merge the dimensions.
+    """
     y = op.results[0]
     if _stays(op):
         return None
@@ -106,7 +113,10 @@ def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of a row and the rows of a matrix, with the matrix first: IREE transposes a second operand."""
+    """Rewrites a product of a row x with the rows of a matrix w, so that the matrix is the first operand.
+
+    Returns None for other products. IREE would transpose the matrix if it were the second operand.
+    """
     (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
     if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):
         return None
@@ -117,11 +127,11 @@ def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _stays(op: IrOp) -> bool:
-    """Whether a product is not rewritten, because it has dynamic sizes or is in a kernel or a loop."""
+    """Whether a product must not be rewritten, because it has dynamic sizes, or is in a kernel or a loop."""
     is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
     return not is_of_arrays or is_directly_in(op, KERNEL) or is_in_loop(op)
 
 
 def _adjoin(dimensions: Sequence[int]) -> bool:
-    """Whether dimensions are adjacent, so that a reshape merges them."""
+    """Whether dimensions are adjacent and in order, so that a reshape can merge them."""
     return all(after == before + 1 for before, after in pairwise(dimensions))

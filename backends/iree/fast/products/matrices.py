@@ -1,4 +1,4 @@
-"""`MatrixOperand`: an operand of a product, with its dimensions in any order."""
+"""`MatrixOperand`: an operand of a matrix product, whose dimensions may be in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from tiduc.dialect.shapes.types import shape
 class MatrixOperand:
     """An operand of a matrix product: batch dimensions, one kept (free) and one summed (contracted) dimension.
 
-    An operand without batch dimensions is one matrix for all batches of the other operand. If the second operand has a
-    formula, the code computes it from `arrays`.
+    If only one operand has batch dimensions, the other operand is one matrix for all batches. If `formula` is not None,
+    the code computes the elements of the operand from `arrays`, which the formula reads.
     """
 
     value: IrValue
@@ -27,20 +27,20 @@ class MatrixOperand:
 
     @property
     def last(self) -> int:
-        """The index of the dimension whose elements are adjacent in memory."""
+        """The index of the last dimension, along which elements are adjacent in memory."""
         return len(self.value.type.shape) - 1
 
     @property
     def read(self) -> tuple[IrValue, ...]:
-        """The arrays that code for the matrix reads."""
+        """The arrays that the code of a product reads for this operand."""
         return self.arrays if self.formula else (self.value,)
 
     def reading(self, arrays: Sequence[IrValue]) -> "MatrixOperand":
-        """The matrix with `arrays` in place of the arrays of `read`."""
+        """The operand with `arrays` in place of its arrays `read`."""
         return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
 
     def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
-        """The vector along the last dimension that starts at `place`. Masked-off lanes are undefined."""
+        """The vector along the last dimension that begins at the indices `place`. Masked-off lanes are undefined."""
         return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:
@@ -48,7 +48,7 @@ class MatrixOperand:
         return int(shape(self.value)[d])
 
     def place(self, batches: Sequence[SizeLike], kept: SizeLike, summed: SizeLike) -> list[SizeLike]:
-        """The index, along each dimension of the array, of the element with these batch, kept and summed indices."""
+        """The indices in the array of the element that has these batch, kept and summed indices in the product."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):
             place[d] = at

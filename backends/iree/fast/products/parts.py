@@ -30,6 +30,9 @@ def parts(n: int, most: int, least: int = 1) -> Parts[int]:
 
 
 def parts_in_vectors(n: int, most: int, vector: int) -> Parts[int]:
-    """Divides n items into equal parts of at most `most` items. n, `most` and the parts are multiples of `vector`."""
+    """Divides n items into the fewest equal parts of at most `most` items whose size is a multiple of `vector`.
+
+    n and `most` must be multiples of `vector`.
+    """
     size = next(size for size in range(most, 0, -vector) if n % size == 0)
     return parts(n, size)

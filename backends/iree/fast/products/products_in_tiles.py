@@ -1,12 +1,12 @@
-"""products_in_tiles: matrix products in dispatches of their own, with tiles for a CPU's registers and caches.
+"""products_in_tiles: computes each large matrix product in a dispatch, with tiles for a CPU's registers and caches.
 
     %0 = dot_general %x, %y, contracting_dims = [1] x [0]
     ->
     %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
 
-IREE's own tiles of 8 by 16 numbers use half of the vector registers of AVX-512. IREE adds all terms of a tile before
-the next tile, so the operands leave the caches. For sizes that are not multiples of the tile, its code takes up to 50
-times as long.
+IREE's own tiles of 8 by 16 numbers use half of the vector registers of AVX-512. IREE adds all terms of a tile before it
+begins the next tile, so the operands do not stay in the caches. If the sizes are not multiples of the tile, IREE's code
+takes up to 50 times as long as this one.
 """
 
 import math
@@ -30,9 +30,12 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
-"""The fewest multiplications. For fewer, IREE's code is as fast, and IREE fuses the product with later ops."""
+"""The fewest multiplications of a rewritten product.
+
+IREE's code is as fast for fewer, and fuses them with later ops.
+"""
 _LEAST = 8
-"""The least size of each dimension of a product."""
+"""The smallest size of a kept or contracted dimension of a rewritten product."""
 _MOST = 2**31
 """The limit of the sizes, because the code reads sizes as 32-bit integers."""
 
@@ -65,18 +68,24 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
-    """The operand, with a formula if the code can compute the operand from smaller arrays."""
+    """Adds a formula to a second operand, if the code can compute the operand from smaller arrays."""
     found = None if y.batches else formula_of(y.value, lanes(y.value, b.settings.registers))
     return y if found is None else replace(y, formula=found[0], arrays=tuple(found[1]))
 
 
 def is_large(sizes: Sequence[int], count: int = 1) -> bool:
-    """Whether `count` products are large; `sizes` has the numbers of rows, contracted elements and columns."""
+    """Whether a batch of `count` products should be rewritten.
+
+    `sizes` has the rows, contracted elements and columns.
+    """
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand as a matrix. None unless it has exactly one kept and one contracted dimension."""
+    """An operand of a product as a `MatrixOperand`. If it is a transpose, the transpose's operand is read instead.
+
+    Returns None unless it has exactly one kept and one contracted dimension.
+    """
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None
@@ -90,14 +99,14 @@ def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
 
 
 def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
-    """The product of two matrices, as (batches, rows of x, columns of y)."""
+    """Computes the product of two matrices, or of batches of matrices, as (batches..., rows of x, columns of y)."""
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
     batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
     return b.reshape(z, [*batches, *shape(z)[1:]])
 
 
 def _with_last(b: Emitter, x: MatrixOperand) -> MatrixOperand:
-    """The operand. If a batch dimension is last, a copy with the contracted dimension last."""
+    """Returns the operand, or a transposed copy with the contracted dimension last if a batch dimension is last."""
     if x.last in (x.kept, x.summed):
         return x
     count = len(x.batches)

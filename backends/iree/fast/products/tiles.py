@@ -1,18 +1,19 @@
-"""The product of two matrices in one dispatch, with tiles in vector registers and copies that fit into caches.
+"""Computes the product of two matrices in one dispatch, with tiles in registers and copies that fit into caches.
 
-    for each part of the rows, and of the columns:                           a workgroup
+    for each part of the rows, for each part of the columns:                 a workgroup
         for each part of the contracted dimension:
-            copy y's part to the stack, in panels of a tile's columns
-            for each tile of rows, each panel:
-                tile += outer product of a column of x and a row of the panel, for each place in that part
+            copy this part of y to the stack, as panels, each of which has the columns of a tile
+            for each tile of rows, for each panel:
+                for each index in the part of the contracted dimension:
+                    tile += outer product of a column of x and a row of the panel
 
 A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, a tile has 4
 rows of three vectors, or 6 of two. All tiles of a product have one size, chosen by an estimate of cycles. Rows beyond
 the last row are computed, but not stored. If the rows of x are adjacent in memory and y is small, each tile copies its
 part of x instead, and reads y in place.
 
-The code reads the sizes of the matrices and parts at run time, so that products of many sizes share one compiled code.
-`ProductForm` has all properties that determine the code.
+The code reads the sizes of the matrices and parts at run time, so that products of many sizes share compiled code.
+`ProductForm` has all properties that determine the code, except the types of the arrays.
 """
 
 import functools
@@ -34,41 +35,40 @@ from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
 """For each number of registers, the usual tiles as pairs (rows, vectors). A product uses a usual tile, so that products
-share code, unless another tile is faster by a factor of `_FASTER`.
-"""
+share code, unless another tile is faster by a factor of `_FASTER`."""
 _ROWS = 14
 """The most rows of a tile."""
 _FASTER = 1.05
 _STACK = 2**16
-"""The most bytes of the panels on the stack: threads of IREE's runtime have a stack of 128 KiB."""
+"""The most bytes of all panels, which are on the stack. The threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
-"""The choices for the number of summed elements in a panel. A tile is read and written once for each part."""
+"""The sizes of a panel along the contracted dimension. Each part of this dimension reads and writes a tile once."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
-"""The most rows of a workgroup, so that its part of x stays in a cache while the workgroup visits all columns."""
+"""The most rows of a workgroup. Its part of x must stay in a cache while the workgroup computes all columns."""
 _WORKGROUPS = 8
-"""The fewest workgroups, unless more cost time. With three workgroups, two threads take 1.3 times as long."""
+"""The fewest workgroups, unless more workgroups copy more. Two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
-"""The most bytes of a part of y that stays in a cache. A smaller part is read in place if its rows are contiguous."""
+"""The most bytes of a part of y that stays in a cache. Smaller parts with contiguous rows are not copied."""
 
 
 @dataclass(frozen=True)
 class ProductForm:
     """The properties of a product that determine its code. Products of equal forms share code.
 
-    A tile has `height` rows and `vectors` vectors of columns. With `copied`, the code copies y to panels of a tile's
-    width.
+    A tile has `height` rows, and `vectors` vectors for the elements of a row. If `copied` is true, the code copies y to
+    panels, each of which has the columns of a tile.
     """
 
     layouts: tuple[tuple[tuple[int, ...], int, int], ...]
-    """For x and for y, the indices of the dimensions: batches, kept, and summed."""
+    """For x and for y, the indices of the batch, kept and summed dimensions."""
     height: int
     vectors: int
     copied: bool
     even: bool
-    """Whether all rows of all tiles are rows of the product."""
+    """Whether the tiles divide the rows of the product evenly."""
     whole: bool
-    """Whether all panels are full."""
+    """Whether the panels divide the columns of the product evenly."""
     divided: bool
     """Whether the summed elements are divided into several parts."""
     depth: int
@@ -78,7 +78,7 @@ class ProductForm:
     bytes: int
     """The number of bytes of a vector."""
     formula: Formula | None
-    """The formula of y, if the code computes y."""
+    """The formula of y, if the code computes the elements of y, else None."""
 
     @property
     def width(self) -> int:
@@ -87,13 +87,13 @@ class ProductForm:
 
     @property
     def room(self) -> int:
-        """The most panels that a workgroup can copy, if y is copied."""
+        """The number of panels for which the stack has room."""
         return _STACK // (self.depth * self.vectors * self.bytes)
 
 
 @dataclass(frozen=True)
 class TilePlan(Generic[N]):
-    """The sizes of a product and of its parts: integers, or sizes that the code reads at run time."""
+    """The sizes of a product and of its parts: integers when they are planned, sizes read at run time in the code."""
 
     form: ProductForm
     rows: N
@@ -105,12 +105,12 @@ class TilePlan(Generic[N]):
 
     @property
     def numbers(self) -> tuple[N, ...]:
-        """The numbers that the code reads at run time. The first are the sizes: rows, columns, contracted dimension."""
+        """The numbers that the code reads at run time: rows, columns and summed elements, then those of the parts."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
     def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":
-        """This plan with `numbers` in place of its own numbers, in the order of the property `numbers`."""
+        """This plan with other sizes, which are given in the order of the property `numbers`."""
         rows, columns, summed = numbers[:3]
         blocks, panels, depths = (Parts(*numbers[i : i + 3]) for i in (3, 6, 9))
         return TilePlan(self.form, rows, columns, summed, blocks, panels, depths)
@@ -145,7 +145,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
-    # With copies of y, each block of rows copies all of y, while strips of panels copy nothing twice.
+    # If y is copied, workgroups divide the columns, because workgroups for blocks of rows would each copy all of y.
     strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return TilePlan(form, rows, columns, summed, blocks, strips, depths)
@@ -158,9 +158,9 @@ def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
 
 @functools.cache
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The numbers of rows and vectors of a tile. `columns` counts the vectors of a row of the product.
+    """Chooses the numbers of rows and vectors of a tile. `columns` is the number of vectors in a row of the product.
 
-    The remaining registers hold the vectors of y and an element of x.
+    The registers that do not hold sums hold the vectors of y and an element of x.
     """
     most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
     every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
@@ -172,13 +172,13 @@ def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The cycles of all tiles for one summed element. `columns` counts the vectors of a row of the product."""
+    """The estimated cycles in which all tiles add one term to each sum. `columns` is the number of vectors in a row."""
     each = cycles_of_step(height * vectors, height + vectors)
     return -(-rows // height) * -(-columns // vectors) * each
 
 
 def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
-    """The product of two matrices, as an array (batch, rows of x, columns of y)."""
+    """Emits the product of two matrices, or batches of matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y, b.settings.registers)
     batches = _batches(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
@@ -198,7 +198,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 @dataclass(frozen=True)
 class _Summed:
-    """A part of the contracted dimension: its index, start, size, and the panels of y if y is copied."""
+    """A part of the contracted dimension: its index, start, size, and panels with this part of y, if y is copied."""
 
     part: RunTimeSize
     start: SizeLike
@@ -208,7 +208,7 @@ class _Summed:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tile: the index of the first row, and the copy of these rows of x, if any."""
+    """The rows of a tile: the index of the first row, and a copy of these rows of x, or None if they are not copied."""
 
     first: SizeLike
     copy: IrValue | None = None
@@ -218,7 +218,8 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is the row-major index of the workgroup's batch; `batches` has the index along each batch dimension.
+    `batch` is the row-major index of the workgroup's batch; `batches` has its index along each batch dimension. `tiles`
+    has the first row of tiles and the end. `row` and `column` are the first ones, `rows` and `columns` their numbers.
     """
 
     plan: TilePlan[SizeLike]
@@ -234,7 +235,7 @@ class _Workgroup:
     panels: SizeLike
 
     def product(self, k: Vectors) -> ArrayPart:
-        """Emits the part of the product."""
+        """Emits the code that computes the workgroup's part of the product. Returns the part."""
         z = k.array([self.rows, self.columns])
         (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
         return ArrayPart(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
@@ -247,7 +248,7 @@ class _Workgroup:
         return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
 
     def in_panels(self, k: Vectors, s: _Summed) -> IrValue:
-        """The panels of y: (panel, summed element, column)."""
+        """Copies a part of y to panels: an array (panel, summed element, column)."""
         form, y = self.plan.form, self.y
         copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
@@ -259,7 +260,7 @@ class _Workgroup:
     def row_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """Copies a row of y to panel i, and returns the panels."""
+        """Copies row `at` of a part of y to panel i. Returns the panels."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
@@ -267,13 +268,16 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """Copies `width` rows of y to panel i, and returns the panels. Loads columns of y and transposes them."""
+        """Copies rows of a part of y to panel i, as many from `at` on as a vector has elements. Returns the panels.
+
+        y has its columns contiguous in memory, so vectors along columns are loaded and transposed.
+        """
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
         def column(k: Vectors, j: SizeLike) -> IrValue:
             j = self.column + i * form.width + j
-            j = j if form.whole else smaller(j, p.columns - 1)  # else an op would read beyond the last column
+            j = j if form.whole else smaller(j, p.columns - 1)  # avoids reads beyond the last column
             return y.load(k, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:
@@ -285,14 +289,14 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """Adds the sums of the tiles in row t to the product z, and returns z."""
+        """Adds the sums over a part of the contracted dimension, for the tiles in row t, to z. Returns z."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
     def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> IrValue:
-        """A tile's part of x, as an array (summed element, row)."""
+        """Copies a tile's rows of x, for a part of the contracted dimension, to an array (summed element, row)."""
         p, x = self.plan, self.x
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
@@ -306,7 +310,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """Adds the sums of a tile in panel i to the product z, and returns z.
+        """Adds the sums over a part of the contracted dimension, for a tile in panel i, to z. Returns z.
 
         The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
         """
@@ -341,7 +345,7 @@ class _Workgroup:
         return z
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[IrValue]:
-        """Yields the elements of x in a tile's rows at one summed element, each emitted on demand."""
+        """Yields the elements of x in a tile's rows at index `at` of a part, and emits each when it is requested."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
             row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
@@ -351,7 +355,10 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The elements of y in the columns of panel i at one summed element, read from the panel if `copied`."""
+        """The vectors of y in the columns of panel i, at `at` in a part of the contracted dimension.
+
+        They are read from the panel if `copied` is true, and from y otherwise.
+        """
         form, y = self.plan.form, self.y
         if copied and s.panels is not None:
             return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
@@ -368,7 +375,7 @@ def _workgroup(
     place: Sequence[RunTimeSize],
     batches: Sequence[int],
 ) -> _Workgroup:
-    """The workgroup with these indices: batch, part of the rows, part of the columns."""
+    """The workgroup with the indices `place`: (batch, part of the rows, part of the columns)."""
     batch, block, strip = place
     form = p.form
     first = k.held(p.blocks.start(block))

@@ -1,1 +1,1 @@
-"""Sums on CPUs: the passes reductions_in_lanes and sums_in_blocks, and a pattern for sums of padded arrays."""
+"""Faster and more accurate sums on CPUs: the passes reductions_in_lanes and sums_in_blocks, and padded_sums."""

@@ -1,4 +1,4 @@
-"""Sums of padded arrays as concatenations, on CPUs. Cotangents of sliced arrays are such sums.
+"""Replaces sums of padded arrays by concatenations, on CPUs. The cotangent of an array that is sliced is such a sum.
 
     %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
     %1 = pad %b, 0, low = [2], high = [0]
@@ -26,7 +26,7 @@ _MOST = 256
 
 
 class _Part(NamedTuple):
-    """A term of a sum: x padded with zeros along one dimension, where x has the indices `start` to `end` - 1."""
+    """A term of a sum: x padded with zeros along `dimension`. x is at the indices `start` to `end` - 1 of the term."""
 
     term: IrValue
     x: IrValue
@@ -41,7 +41,10 @@ class _Part(NamedTuple):
     "flags.py: bundle",
 )
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Replaces terms of a sum by one concatenation, if they are padded along one dimension and do not overlap."""
+    """Replaces the terms of a sum that are padded along one dimension, and do not overlap, by one concatenation.
+
+    Returns None if there are fewer than two such terms.
+    """
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
     terms = _terms(op)
@@ -54,13 +57,13 @@ def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_term(op: IrOp) -> bool:
-    """Whether the only reader of a sum is another addition; the larger sum is then rewritten instead."""
+    """Whether the only reader of a sum is another addition, so that the pattern for that addition rewrites both."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
 
 def _terms(op: IrOp) -> list[IrValue]:
-    """The terms of a sum. A term that is a sum without other readers is replaced by its own terms."""
+    """The terms of a nested sum, such as x, y and z for (x + y) + z, if no other op reads x + y."""
     terms: list[IrValue] = []
     stack = [op.result]
     while stack:
@@ -74,7 +77,7 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 
 def _part(term: IrValue) -> _Part | None:
-    """The `_Part` of a term. None if the term is not padded along one dimension, or has several readers."""
+    """A term as a `_Part`. Returns None unless it is padded with zeros along one dimension, and has one reader."""
     pad = defined_by(term, "stablehlo.pad")
     if pad is None or len(list(term.uses)) > 1:
         return None
@@ -92,7 +95,7 @@ def _part(term: IrValue) -> _Part | None:
 
 
 def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
-    """The largest set of parts with one padded dimension and no overlap."""
+    """The largest set of parts that are padded along one common dimension and do not overlap."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):
@@ -104,7 +107,7 @@ def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
 
 
 def _joined(b: Emitter, parts: Sequence[_Part], type_: ir.RankedTensorType) -> IrValue:
-    """The concatenation of the parts in order, with zeros before, between and after the parts."""
+    """The concatenation of the parts in order, with zeros before, between and after them where parts do not adjoin."""
     dimension, sizes = parts[0].dimension, list(type_.shape)
     pieces, end = [], 0
     for start, x, after in [(p.start, p.x, p.end) for p in parts] + [(sizes[dimension], None, 0)]:

@@ -1,22 +1,24 @@
-"""reductions_in_lanes: splits reductions to one number into lanes, on CPUs, and then reduces the lanes.
+"""reductions_in_lanes: on CPUs, reduces an array to a scalar in two steps: first to lanes, then the lanes to a scalar.
 
     %0 = reduce add %x, dimensions = [0] : tensor<3600xf32>
     ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
 
-IREE vectorizes reductions itself, with the flag `--iree-llvmcpu-reassociate-fp-reductions`: StableHLO allows any order
-of the elements (specification, reduce). For reductions to one number, lanes are still faster, and rounding errors are
-smaller. For sums of rows, lanes gain nothing.
+IREE vectorizes reductions itself, with the flag `--iree-llvmcpu-reassociate-fp-reductions`; StableHLO allows any order
+of the elements (specification, reduce). For reductions to a scalar, lanes are still faster, and rounding errors are
+smaller. Sums of rows are not faster with lanes.
 
-IREE compiles a sum of products as a matrix product, which is slower, unless a factor repeats elements. The pass hides
-the product as a fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it back into a
-multiplication on any CPU. This pays for sums along the last dimensions, and for 32 or more sums along other dimensions.
+The pass also rewrites two kinds of sums, to scalars or arrays:
 
-A sum of negated values becomes the initial value minus the sum of the values. IREE has vector code for sums, but would
-subtract the values one after the other, and would not fuse a product with a negation. The initial value must not be -0:
--0 - (x - x) is -0, but -0 + (-x + x) is 0.
+- IREE compiles a sum of products as a matrix product, which is slower unless a factor repeats elements. The pass hides
+  each product as a fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it back into a
+  multiplication on any CPU. This pays for sums along the last dimensions, and for 32 or more sums along others.
+- A sum of negated values becomes the initial value minus the sum of the values. IREE has vector code for sums, but
+  would subtract the values one after the other, and would not fuse a product with a negation. The initial value must
+  not be -0, because -0 - (x - x) is -0, but -0 + (-x + x) is 0.
 
-If no lane count divides the number of elements, and several dimensions are reduced, the last one supplies the lanes.
-Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, and 1 for a product.
+If none of the lane counts in `_LANES` divides the number of elements, the size of the last dimension is the lane count
+if it is suitable. Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, and 1 for
+a product.
 """
 
 import math
@@ -35,15 +37,15 @@ from tiduc.dialect.shapes.types import element, shape
 
 _LANES = tuple(range(256, 31, -16))
 _STEPS = 16
-"""The fewest elements of a lane: with fewer, reducing the lanes costs more than they save."""
+"""The fewest elements that each lane reduces. With fewer, the reduction of the lanes costs more than lanes save."""
 _LARGE = 2**12
-"""The fewest elements of a reduction: with fewer, the time of the call itself dominates."""
+"""The fewest elements of a rewritten reduction. With fewer, the time of the call itself dominates."""
 _SUMS = 32
-"""The fewest adjacent sums for which multiply-adds are faster."""
+"""The fewest sums, along dimensions that are not the last, for which multiply-adds are faster."""
 
 
 @slow(
-    "IREE adds the elements of a sum one after the other; tiduc adds up to 256 sums side by side.",
+    "IREE adds the elements of a sum one after the other; tiduc computes up to 256 partial sums at a time.",
     "flags.py: squares",
 )
 @slow("IREE subtracts negated values one after the other; tiduc negates their sum.", "suite.py: kmeans")
@@ -53,7 +55,7 @@ _SUMS = 32
 )
 @stage
 def reductions_in_lanes(module: ir.Module | IrOp) -> int:
-    """Rewrites, in place, reductions so that they run in vector lanes. Returns the number of these reductions."""
+    """Rewrites, in place, the reductions of a module that become faster. Returns the number of these reductions."""
     return rewrite(module, {"stablehlo.reduce": lambda b, op: _reduced(b, op) if _is_large(op) else None})
 
 
@@ -66,7 +68,7 @@ def _is_large(op: IrOp) -> bool:
 
 
 def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a reduction in a faster form. None if the op is not rewritten."""
+    """Computes a reduction in a faster form. Returns None if no faster form is known."""
     x, init = op.operands
     start = init
     combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
@@ -89,7 +91,7 @@ def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _read_once(x: IrValue, name: str) -> IrOp | None:
-    """The op called `name` that computes x, if x has one reader; else None."""
+    """The op that computes x, if its name is `name` and x has one reader, else None."""
     return defined_by(x, name) if len(list(x.uses)) == 1 else None
 
 
@@ -104,7 +106,7 @@ def _has_slow_products(op: IrOp, product: IrOp) -> bool:
 
 
 def _in_lanes(b: Emitter, x: IrValue, init: IrValue, combine: str) -> IrValue:
-    """The reduction of all elements of x, in two steps."""
+    """Reduces all elements of x to a scalar in two steps: to lanes, then to a scalar."""
     sizes = shape(x)
     n, neutral = math.prod(sizes), b.constant(NEUTRAL[combine], init)
     lanes = next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)

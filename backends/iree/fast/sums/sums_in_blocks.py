@@ -1,22 +1,22 @@
-"""sums_in_blocks: on CPUs, adds f32 in blocks, and then the sums of the blocks in f64.
+"""sums_in_blocks: on CPUs, adds the elements of blocks in f32, and then the sums of the blocks in f64.
 
     %0 = reduce add %x : 4000x64xf32, dimensions = [0]
     ->  %1 = reduce add (reshape %x : 125x32x64xf32), dimensions = [1]
         %2 = reduce add (convert %1 : 125x64xf64), dimensions = [0]
 
-Except along the last dimensions, IREE adds one element after the other, so rounding errors grow with the number of
-elements. For 10^5 elements the relative error is 10^-5, a hundred times the error of XLA, which adds in trees. Besides,
-each addition waits for the one before; blocks do not wait for each other, so sums of columns take 0.2 to 0.9 of the
-time.
+In a sum along dimensions other than the last ones, IREE adds one element after the other, so rounding errors grow with
+the number of elements. For 10^5 elements the relative error is 10^-5, a hundred times the error of XLA, which adds in
+trees. Besides, each addition waits for the one before it. Blocks do not wait for each other, so that sums of columns
+take 0.2 to 0.9 of the time.
 
-Along the last dimensions, IREE adds vectors if the number of elements is a multiple of the vector's size. Such a row is
-a block if it has at most `_ROW` elements. Other rows are added in f64.
+In a sum along the last dimensions, IREE adds vectors if the number of elements of a row is a multiple of the vector's
+size. A row of this kind is a block if it has at most `_ROW` elements. Other rows are added in f64.
 
-A sum of rows is not rewritten if IREE fuses it with ops on the whole array, because two steps would prevent the fusion:
-several ops read the elements, as in softmax, or the sum is broadcast to the array, as in batch normalization, whose
-gradient took up to 1.45 times as long. Errors of these sums are 30 times those of XLA for 10^5 elements. A computed
-array with several kept dimensions is not split either, because IREE would compute its broadcast factors for each
-element.
+A sum of rows is not rewritten if IREE fuses it with ops on the whole array, because two steps would prevent the fusion.
+IREE does this if several ops read the elements, as in softmax, or if the sum is broadcast to the array, as in batch
+normalization, whose gradient would take up to 1.45 times as long. The errors of these sums are 30 times those of XLA
+for 10^5 elements. An array that an elementwise op computes, and that has several kept dimensions, is not divided into
+blocks either, because IREE would compute its broadcast factors for each element.
 """
 
 import math
@@ -38,13 +38,16 @@ from tiduc.dialect.shapes.types import element, shape
 _LEAST = 256
 """The fewest elements of a sum that is rewritten."""
 _ROW, _LANES = 4096, 16
-"""A row is accurate in IREE's own code if it has at most `_ROW` elements and `_LANES` divides this number."""
+"""IREE's own sum of a row is accurate if its length is at most `_ROW` and a multiple of `_LANES`."""
 _COMPUTED = ELEMENTWISE | {"math.fma"}
-"""Ops that IREE fuses with the sum of their results."""
+"""Ops that IREE fuses with a sum of their results, so that it computes their results inside the sum."""
 _READERS = 64
 """The most ops that are examined for a broadcast of a sum."""
 _BLOCK, _BLOCKS = 32, range(8, 513)
-"""The best number of rows in a block, and the numbers to choose from. The number must divide the number of rows."""
+"""The best size of a block along a summed dimension, and the sizes from which the closest is chosen.
+
+The size of a block must divide the size of the dimension.
+"""
 
 
 @slow(
@@ -58,7 +61,7 @@ def sums_in_blocks(module: ir.Module | IrOp) -> int:
 
 
 def _in_blocks(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The sum in two steps or in f64. None if the op is not rewritten."""
+    """Computes a sum of f32 in two steps or in f64. Returns None for other ops, and if IREE's code is good enough."""
     x, init = op.operands[0], op.operands[-1]
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
         return None
@@ -91,7 +94,7 @@ def _is_computed(x: IrValue) -> bool:
 
 
 def _is_broadcast(y: IrValue, count: int) -> bool:
-    """Whether an array of at least `count` elements is computed from y, or from smaller arrays computed from y."""
+    """Whether an op computes an array of at least `count` elements from y, directly or through smaller arrays."""
 
     def following(op: IrOp) -> tuple[IrOp, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
@@ -101,7 +104,7 @@ def _is_broadcast(y: IrValue, count: int) -> bool:
 
 
 def _count(op: IrOp) -> int:
-    """The number of elements of an op's first result, or 0 if the op has no result or the number is unknown."""
+    """The number of elements of an op's first result. Returns 0 if the op has no result, or for a dynamic shape."""
     known = op.results and isinstance(op.results[0].type, ir.RankedTensorType)
     return math.prod(shape(op.results[0])) if known and op.results[0].type.has_static_shape else 0
 
@@ -113,7 +116,10 @@ def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> IrValue:
-    """The sum along `dimension` and all later dimensions. `count` is the product of the sizes of these dimensions."""
+    """Computes the sum along `dimension` and all later dimensions, in blocks of at most `_ROW` elements of a row.
+
+    `count` is the number of elements of a row, the product of the sizes of these dimensions.
+    """
     sizes = shape(x)[:dimension]
     n = max(n for n in range(_LANES, _ROW + 1, _LANES) if count % n == 0)
     blocks = b.reduce_sum(b.reshape(x, [*sizes, count // n, n]), [dimension + 1])
@@ -121,9 +127,9 @@ def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> 
 
 
 def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
-    """The sum of an array whose last dimension is kept. First adds blocks along one summed dimension.
+    """Computes the sum of an array whose last dimension is kept: in blocks along a summed dimension, or in f64.
 
-    None if the op is not rewritten.
+    Returns None if the array is computed, has several kept dimensions, and the sum has at most `_ROW` terms.
     """
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
@@ -139,6 +145,6 @@ def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -
 
 
 def _in_f64(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> IrValue:
-    """The sum in f64, rounded to f32."""
+    """Computes the sum of x along `dimensions` in f64, and rounds it to the element type of x."""
     f64 = ir.F64Type.get()
     return b.convert(b.reduce(b.convert(x, f64), b.convert(init, f64), dimensions), element(x))
