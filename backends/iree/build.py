@@ -155,9 +155,9 @@ def _first(
 
 
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
-    """Yields the sources, with flags that make IREE's compiler write its phases and object files to `folder`.
+    """Yields the sources, with flags that make IREE's compiler write its IR and object files to `folder`.
 
-    Writes the first source's text and original flags to `folder`, too.
+    The text and the original flags of the first source are written to `folder`, too.
     """
     phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
     flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"

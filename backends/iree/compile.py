@@ -33,7 +33,7 @@ from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 from tiduc.runtime.worker import signal_name
 
-# `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
+# Matches the forms `file:line:col: error: text`, `loc("name"): error: text` and `error: text`.
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
@@ -144,7 +144,6 @@ def compile_modules(
 
 
 def _cpus() -> int:
-    """The number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -261,8 +260,8 @@ def environment_of_compilers(folder: str) -> dict[str, str]:
 def _linkers(target: Target) -> tuple[str, ...]:
     """Flags that select the linker in IREE's own package, so that users need not install a linker.
 
-    With `-z now`, loading a module fails if the machine lacks a function that the module calls. Otherwise the dynamic
-    linker would end the process at the first call.
+    `-z now` makes the loading of a module fail if the machine lacks a function that the module calls. Without it, the
+    dynamic linker would end the process at the first call of the function.
     """
     if not target.shared or not sys.platform.startswith("linux"):
         return ()
@@ -271,7 +270,7 @@ def _linkers(target: Target) -> tuple[str, ...]:
 
 
 def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
-    """The error to raise for a compiler run that ended without a module."""
+    """The error to raise for a run of the compiler that gave no module. `name` is the name of the user's file."""
     about = f"target {target.name!r}:"
     if ended.code is None:
         return CompileError(

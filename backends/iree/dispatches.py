@@ -56,7 +56,7 @@ class Dispatch:
 
 @stage
 def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
-    """Returns a copy of a program whose op locations are op numbers, and the original locations by number."""
+    """Returns a copy of a program in which each op's location is its number, and a list of the original locations."""
     copy = program.module.operation.clone().operation
     places = [describe(op.location) for op in within(program.module.operation)]
     for i, op in enumerate(within(copy)):
@@ -80,7 +80,7 @@ def with_dispatches(program: Lowered, options: Options, folder: str) -> tuple[by
 
 
 def _text_of(folder: str, phase: str) -> str:
-    """The text of the last program that the compiler printed after a phase."""
+    """Reads the text that the compiler wrote below `folder` after a phase. If there are several, reads the last one."""
     files = sorted(Path(folder, "phases").glob(f"*.{phase}.mlir"), key=lambda file: file.stat().st_mtime_ns)
     if not files:
         raise CompileError(f"IREE's compiler printed no text after its phase {phase}")
@@ -92,7 +92,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
-        )  # the ops do not keep their module alive
+        )  # both modules must live as long as their ops, which do not keep them alive
         formed_at: dict[str, list[_Formed]] = {}
         for op in _found(first, _REGIONS):
             inside = [inner for inner in of_host(op) if inner.name not in _SHARED]

@@ -82,7 +82,8 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
 
 
 def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
-    """Follows entry i of a vector back through ops that only move entries. Returns the source vector and the index."""
+    """Follows entry i of x back through ops that do not change entries. Returns the vector that it comes from and the
+    entry's index there."""
     while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
         x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
         if op.name == "stablehlo.concatenate":
@@ -176,7 +177,7 @@ def not_fused(b: Emitter, x: IrValue) -> IrValue:
 
 
 def scalar_of(b: Emitter, n: SizeLike) -> IrValue:
-    """A size as a scalar i32."""
+    """Converts a size to a value of type tensor<i32>."""
     i32, k = signless(32), _numbers(b)
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
@@ -221,7 +222,7 @@ def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[Si
 
 
 def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
-    """A vector of sizes."""
+    """Emits a vector of i64 with these sizes as its entries."""
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
     numbers = tuple(k.cast(n, i64) for n in sizes)
@@ -318,5 +319,5 @@ def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
 
 
 def _signless(b: Emitter, x: IrValue, moved: Callable[[IrValue], IrValue]) -> IrValue:
-    """`moved(x)`, computed on signless integers if x is unsigned. `moved` must not change the values of elements."""
+    """`moved(x)`, where `moved` only moves elements. If x is of unsigned integers, `moved` gets signless integers."""
     return restored(b, moved(as_signless(b, x)), element(x))

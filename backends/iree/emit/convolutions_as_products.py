@@ -88,7 +88,7 @@ def precision(op: IrOp) -> dict[str, ir.Attribute]:
 def _summed_over_window(
     b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
 ) -> IrValue:
-    """y as (batch, places..., group, out): the sum of one product for each element of the window."""
+    """y as (batch, places..., group, out), as a sum with one product for each element of the window."""
     total = None
     for k in np.ndindex(*w.sizes):
         first = [i * d for i, d in zip(k, w.dilation, strict=True)]
@@ -113,7 +113,7 @@ def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Attributes) -> IrVa
 def _place_by_place(
     b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
 ) -> IrValue:
-    """y as (batch, places..., group, out): one product, with a sum over the window, for each place."""
+    """y as (batch, places..., group, out), as a concatenation of one product over the whole window for each place."""
     n, *_, groups, features = shape(x)
     rank, count = len(w.sizes), shape(kernel)[-1]
     parts = []

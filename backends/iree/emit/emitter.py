@@ -274,7 +274,7 @@ def is_static(type_: ir.Type) -> bool:
 
 
 def are_floats(arrays: Sequence[IrValue], *kinds: type[ir.Type]) -> bool:
-    """Whether all arrays have one element type, among `kinds`, static shapes, and at least one element."""
+    """Whether all arrays have one element type, which is among `kinds`, and static shapes without a size of 0."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 

@@ -111,7 +111,7 @@ class Product:
         return parts * math.prod(self.batches) * tiles
 
     def terms_of_part(self, tile: GpuTile, parts: int) -> int:
-        """The number of terms in a part of a sum, rounded up to a multiple of the tile's terms."""
+        """The number of terms of a sum that is divided into `parts`, per part, rounded up to whole tiles."""
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:

@@ -142,7 +142,7 @@ class Kernel(Emitter):
         return at
 
     def inlined_on_scalars(self, region: ir.Region, scalars: Sequence[IrValue]) -> list[IrValue]:
-        """The results of a StableHLO region for these scalars. The region is inlined."""
+        """Inlines a StableHLO region, applied to scalars. Returns its results, as scalars."""
         return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
     def if_(
@@ -269,7 +269,7 @@ def dispatch(
     once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel.region((), fill, "flow.return")
     of_results = kernel.dynamic(sizes) * len(types)
-    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # sizes of results, and no workload
+    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # the op has sizes of results, but no workload
     count: Fill = (lambda region: None) if divided else once
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, count])
     b.emitted += kernel.emitted

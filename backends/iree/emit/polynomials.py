@@ -76,7 +76,7 @@ def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
 
 
 def with_sign(b: Emitter, y: IrValue, x: IrValue) -> IrValue:
-    """An array y of positive floats with the signs of x."""
+    """Gives each element of y the sign of the element of x. y must not be negative."""
     width = element(x).width
     size, bits = (b.bitcast(v, signless(width)) for v in (y, x))
     return b.bitcast(b.or_(size, b.and_(bits, -(1 << (width - 1)))), element(y))

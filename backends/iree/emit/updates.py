@@ -113,5 +113,5 @@ def _carried(loop: IrOp, i: int) -> list[IrValue]:
 
 
 def size_in_bits(x: IrValue) -> int | None:
-    """The size of an array in bits. None for a dynamic shape."""
+    """The size of an array in bits. Returns None for a dynamic shape."""
     return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))

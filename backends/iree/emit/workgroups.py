@@ -69,9 +69,10 @@ class SharedNumbers:
     def named(numbers: NamedTuple, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
         """Creates the record from a named tuple of numbers.
 
-        `dimensions` has, for each input and for the result, the name of the number that is each dimension's size, or
-        None for a constant size. A number named in `ones` becomes a constant of the code if it is 1, because a size of
-        1 needs no loop. Numbers of `_MOST` and more also become constants.
+        `dimensions` has a sequence for each input and for the result. It has an entry for each dimension: the name of
+        the number that is the size of the dimension, or None if the size is constant. A number named in `ones` becomes
+        a constant of the code if it is 1, because a size of 1 needs no loop. Numbers of `_MOST` and more also become
+        constants.
         """
         at = {name: i for i, name in enumerate(numbers._fields)}
         sizes = tuple(
@@ -82,12 +83,12 @@ class SharedNumbers:
 
     @property
     def read(self) -> list[int]:
-        """The numbers that the code reads."""
+        """The numbers that are not constants of the code, which the code therefore reads at run time."""
         return [n for i, n in enumerate(self.numbers) if i not in self.known]
 
     @property
     def fixed(self) -> list[tuple[int, int]]:
-        """The numbers that are compiled into the code, and their indices."""
+        """The pairs (index, number) of the numbers that are constants of the code."""
         return [(i, self.numbers[i]) for i in sorted(self.known)]
 
     def types(self, types: Sequence[ir.RankedTensorType]) -> list[ir.RankedTensorType]:

@@ -60,7 +60,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
             if placed.before is not None:
                 emitter = Emitter(ir.InsertionPoint(placed.before), placed.required_by.location)
                 _Assertions(function, emitter).hold(placed)
-            elif not function.private:  # The callers of a private function assert its checks.
+            elif not function.private:  # checks of a private function are asserted by its callers
                 first.hold(placed)
 
 

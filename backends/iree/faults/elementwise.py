@@ -173,7 +173,7 @@ def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
     lowest = -(1 << (bits(x) - 1))  # the bits of -0: also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
-    # Maps the `count` denormal numbers that follow 0, or -0, to the least integers.
+    # Maps the codes of the `count` positive (or negative) denormal numbers to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
     return [b.select(tiny, b.constant(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
@@ -223,9 +223,9 @@ def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
     "IREE loses 11 bits of f64; tiduc emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one"
 )
 def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """log(u) + (rounding error of u) / u, where u = 1 + x.
+    """Computes log(u) + (rounding error of u) / u, where u = 1 + x, for f64. Returns None for other types.
 
-    The error is at most 2 units in the last place if the error of log(u) is at most 1.
+    The error is at most 2 units in the last place if the error of log(u) is at most 1 unit.
     """
     x = op.operands[0]
     if not is_f64(x):
@@ -251,7 +251,7 @@ def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "maximum_complex",
 )
 def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The extremum of complex numbers, compared by real parts, then by imaginary parts. None for real numbers."""
+    """Compares complex numbers by real parts, then by imaginary parts, and selects. Returns None for real numbers."""
     x, y = op.operands
     if not is_complex(x):
         return None

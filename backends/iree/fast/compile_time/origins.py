@@ -32,7 +32,7 @@ Origin = tuple[Hashable, ...]
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, Origin]:
-    """The origin of each argument and of each op's results."""
+    """Computes the origins of a block's arguments and of the results of its ops, which are given in order."""
     found: dict[IrValue, Origin] = {x: ("argument", i) for i, x in enumerate(arguments)}
     numbers: dict[Hashable, int] = {}
     for op in ops:

@@ -104,7 +104,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
 ) -> IrValue:
-    """The result as (phases and batch, features, places), or as (features, batch, places) if `swapped`."""
+    """Emits the dispatch; returns (phases and batch, features, places), or (features, batch, places) if `swapped`."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])

@@ -128,7 +128,10 @@ class Convolution:
 
     @property
     def has_few_places(self) -> bool:
-        """Whether the window has more elements than the result has places, as in the gradient toward a kernel."""
+        """Whether the window has more elements than the result has places.
+
+        This is so in the convolution that computes the gradient with respect to a kernel.
+        """
         return math.prod(self.places) < math.prod(self.window.sizes)
 
     def spatial_last(self, b: Emitter) -> "Convolution":

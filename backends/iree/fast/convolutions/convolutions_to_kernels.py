@@ -100,7 +100,7 @@ def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _least(c: Convolution, batches: int) -> int:
-    """The fewest multiplications for which kernels of vectors are faster."""
+    """The number of multiplications below which IREE's code for such a convolution is as fast as kernels."""
     if c.has_holes:
         return _WORK_DILATED
     if max(c.groups, batches) > 1:

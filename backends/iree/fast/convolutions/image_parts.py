@@ -211,7 +211,10 @@ class ImagePart:
         return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
     def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[IrValue]:
-        """The sums of a tile after the next `sizes.channels` channels are added."""
+        """Emits the loops that add the next `sizes.channels` channels to the sums `before` of a tile.
+
+        Returns the sums.
+        """
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 

@@ -44,7 +44,7 @@ class Phase(NamedTuple):
 
     @property
     def elements(self) -> PhaseElements:
-        """The kernel elements of this phase alone."""
+        """The kernel elements for a convolution that computes only this phase."""
         return PhaseElements((self.size,), (self.first,), self.step)
 
 
@@ -111,7 +111,7 @@ def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
 
 
 def _phases(w: Window, d: int) -> list[Phase]:
-    """The phases along dimension d."""
+    """The phases along spatial dimension d of a convolution with the window w, in order."""
     base, dilation = w.base[d], w.dilation[d]
     if base == 1:
         return [Phase(0, 1, w.sizes[d], dilation, w.low[d])]
@@ -127,7 +127,7 @@ def _phases(w: Window, d: int) -> list[Phase]:
 
 
 def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) -> Window:
-    """The window of a phase, from one `Phase` for each dimension."""
+    """The window of a convolution that computes one phase. `phases` has a `Phase` for each spatial dimension."""
     ones, zeros = (1,) * c.rank, (0,) * c.rank
     sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
     image = [shape(c.x)[d] for d in c.layout.input[2:]]

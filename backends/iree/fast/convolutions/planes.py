@@ -74,7 +74,7 @@ class Planes:
 
     @staticmethod
     def of(c: Convolution) -> "Planes":
-        """The planes of a convolution's images."""
+        """The planes for code that computes a convolution, whose vectors run along places of the result."""
         w = c.window
         return _planes(c, c.places, w.sizes, w.strides, w.dilation)
 

@@ -92,7 +92,10 @@ class _DepthwisePart:
             for dj in range(self.form.columns)
         ]
         whole = columns // k.width * k.width
-        images, cotangents = c.layout.input[1], c.layout.kernel[0]  # indices of the image dimension, 0 or 1
+        images, cotangents = (
+            c.layout.input[1],
+            c.layout.kernel[0],
+        )  # of x and w, the index of the images: 0 or 1
 
         def some(
             k: Vectors, image: SizeLike, p: SizeLike, q: SizeLike, sums: Sequence[IrValue]

@@ -73,7 +73,7 @@ class KernelSums:
     lanes: int
 
     def cycles(self, tile: KernelTile) -> float:
-        """The estimated cycles of the gradient with a tile."""
+        """The estimated cycles in which the gradient is computed if this tile is used."""
         offsets = self.channels * self.rows * self.columns // tile.height
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)

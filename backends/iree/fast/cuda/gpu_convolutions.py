@@ -32,7 +32,7 @@ _MOST_BYTES = 2**28
 )
 @stage
 def gpu_convolutions(module: ir.Module | IrOp) -> int:
-    """Rewrites the convolutions of a module in place. Returns the number of rewritten convolutions."""
+    """Rewrites convolutions as products, in place, if this is faster. Returns the number of rewritten convolutions."""
     return rewrite(module, {"stablehlo.convolution": _as_product})
 
 

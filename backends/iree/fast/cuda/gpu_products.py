@@ -43,7 +43,7 @@ _INSTRUCTION_TERMS = 16
 )
 @stage
 def gpu_products(module: ir.Module) -> int:
-    """Rewrites the products of a module in place. Returns the number of rewritten products."""
+    """Rewrites large matrix products in tiles, in place. Returns the number of rewritten products."""
     context().allow_unregistered_dialects = True  # never reset, as in kernels.py
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 

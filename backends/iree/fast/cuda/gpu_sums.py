@@ -32,7 +32,7 @@ _EVEN = 32
 @slow("One thread computes each sum along the first dimensions; tiduc adds up parts.", "gpu_networks.py: vit")
 @stage
 def gpu_sums(module: ir.Module | IrOp) -> int:
-    """Rewrites the sums of a module in place. Returns the number of rewritten sums."""
+    """Divides long sums into parts, in place. Returns the number of rewritten sums."""
     return rewrite(module, {"stablehlo.reduce": _of_elements, "stablehlo.dot_general": _of_products})
 
 

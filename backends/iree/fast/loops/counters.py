@@ -112,7 +112,7 @@ def step_of_carry(loop: IrOp, i: int) -> int | None:
 
 
 def is_index(type_: ir.Type) -> bool:
-    """Whether a type is a scalar signed integer with enough bits to add sizes without overflow."""
+    """Whether a type is a tensor of one signed integer, with enough bits to add sizes without overflow."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank:
         return False
     kind = type_.element_type

@@ -49,7 +49,7 @@ def work_of(op: IrOp) -> int:
 
 
 def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """The results of a conditional. All branches are computed, and selects choose among their results."""
+    """Replaces a conditional: inlines all branches, and emits selects among their results."""
     (index,) = op.operands
     *others, results = (b.inlined(region, ()) for region in op.regions)
     for i, branch in reversed(list(enumerate(others))):

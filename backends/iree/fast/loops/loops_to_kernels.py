@@ -97,7 +97,7 @@ def to_kernel(loop: IrOp) -> None:
     kept = carries_on_stack(loop)
     numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
     for i, x in numberings.items():
-        loop.operands[i] = b.constant(0, x)  # unread, since the kernel fills the array
+        loop.operands[i] = b.constant(0, x)  # not read, because the kernel fills the array itself
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = wanted(loop)  # a result that no op reads would otherwise become an array of the dispatch
@@ -167,7 +167,7 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
 
 
 def _in_line(b: Emitter, kernel: IrOp) -> Sequence[IrValue]:
-    """Moves the body of a nested dispatch before the dispatch, and returns its results."""
+    """Replaces a nested dispatch by the ops of its body. Returns the results of the body."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)

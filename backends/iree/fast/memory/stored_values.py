@@ -80,7 +80,7 @@ def _store_beside_another(op: IrOp) -> None:
 
 
 def _has_equal_types(type_: ir.RankedTensorType) -> bool:
-    """Whether a static array has equal types in StableHLO and `flow`: signless integers or plain floats."""
+    """Whether an array type is static, and of signless integers or floats that IREE does not convert to other types."""
     if not type_.has_static_shape:
         return False
     element = type_.element_type

@@ -61,7 +61,7 @@ def logistic(b: Emitter, x: IrValue) -> IrValue:
     "For f64, IREE calls the C library; tiduc emits -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
 def tanh(b: Emitter, x: IrValue) -> IrValue:
-    """-m / (2 + m) with m = e^(-2 |x|) - 1, and with the sign of x."""
+    """|m| / (2 + m), given the sign of x, where m = e^(-2 |x|) - 1."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))
     return with_sign(b, b.abs(b.divide(m, b.add(m, 2))), x)

@@ -56,7 +56,7 @@ def _read_first(op: IrOp, dimension: int) -> int:
     It is the full size if some reader is not a slice that begins at the first element.
     """
     sizes: list[int] = shape(op.operands[0])
-    count = 2  # the compiler would drop a dimension of size 1
+    count = 2  # at least 2, because the compiler would drop a dimension of size 1
     for y in op.results:
         for use in y.uses:
             part = use.owner

@@ -56,7 +56,9 @@ class Formula:
 
         The last index of `place` must be a multiple of the vector's length.
         """
-        last = smaller(place[-1], self.sizes[-1] - k.width)  # lanes beyond the end are not used
+        last = smaller(
+            place[-1], self.sizes[-1] - k.width
+        )  # a tile that ends beyond y does not use its last vectors
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 
 
@@ -90,7 +92,7 @@ class _Gathered:
     arrays: list[IrValue] = field(default_factory=list)
 
     def formula(self, x: IrValue) -> Formula:
-        """The formula of a value of static shape."""
+        """Builds the formula of a value of static shape, and adds the arrays that it reads to `arrays`."""
         op, sizes, kind = definition(x), tuple(shape(x)), str(element(x))
         numbers = None
         if op is not None and self.ops <= _MOST and all(map(_is_plain, (x, *op.operands))):

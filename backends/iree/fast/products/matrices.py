@@ -44,7 +44,7 @@ class MatrixOperand:
         return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:
-        """The size of a static dimension."""
+        """The size of dimension d, which must be static."""
         return int(shape(self.value)[d])
 
     def place(self, batches: Sequence[SizeLike], kept: SizeLike, summed: SizeLike) -> list[SizeLike]:

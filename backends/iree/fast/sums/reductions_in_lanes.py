@@ -96,7 +96,7 @@ def _read_once(x: IrValue, name: str) -> IrOp | None:
 
 
 def _has_slow_products(op: IrOp, product: IrOp) -> bool:
-    """Whether IREE computes a sum of products faster from multiply-adds than as a matrix product."""
+    """Whether a sum of products is faster if the products are hidden as multiply-adds (see the module's docstring)."""
     rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
     if dimensions == list(range(rank - len(dimensions), rank)):
         return True
