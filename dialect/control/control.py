@@ -67,13 +67,11 @@ class Branches:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop's operands and graphs.
+    """A loop's operands and graphs. `inits` are loop-carried values; an iteration reads a slice of each of `sequences`.
 
-    `inits` are the initial loop-carried values, and each iteration reads one slice of each of `sequences`. `arguments`
-    are the positions of the operands (inits, sequences, invariants) in the list of the op's operands and captured
-    values. `results` has, for each result of the op, the index of a final loop-carried value or output sequence, or
-    `~i` if the result is invariant i. `memory` is the user's choice of how to store residuals, and `bound` the user's
-    upper bound of the trip count.
+    `arguments` are the positions of `operands` in the list of the op's operands and captured values. `results` has, for
+    each result of the op, the index of a final loop-carried value or output sequence, or `~i` for invariant i. The user
+    chooses by `memory` how residuals are stored. `bound` is the user's upper bound of the trip count.
     """
 
     inits: tuple[Value, ...]
@@ -199,10 +197,7 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """The values of a loop's attributes `MEMORY` and `BOUND`. None stands for an absent attribute.
-
-    Raises `RequestError` if a value is not allowed.
-    """
+    """The values of a loop's attributes `MEMORY` and `BOUND`, None if absent. Raises `RequestError` if not allowed."""
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -327,10 +322,7 @@ def holds_draws(op: IrOp) -> bool:
 
 
 def _draws(op: AnyOp) -> bool:
-    """Whether an op may return different results in each execution.
-
-    Such an op draws random numbers, receives data, or is a custom call with side effects and tensor results.
-    """
+    """Whether an op draws random numbers, receives data, or is a custom call with side effects and tensor results."""
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
     if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:

@@ -56,12 +56,10 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state of the translation of a module, which all its functions share.
+    """The state of the translation of a module, which all its functions share. `name` is for diagnostics.
 
-    `name` is the program's name in diagnostics. `exports` maps the name of each kernel to its op
-    `hal.executable.export`. `called` maps the name of each called kernel to its index in the C table of kernels.
-    `constants` collects the bytes of constant buffers. With `rehearses`, the code is translated only to find ops that
-    are not supported, before the kernels and resources are known.
+    `exports` has each kernel's `hal.executable.export`, and `called` its index in the C table of kernels. `constants`
+    collects the bytes of constant buffers. With `rehearses`, the translation only finds unsupported ops.
     """
 
     name: str
@@ -72,7 +70,7 @@ class Host:
     rehearses: bool = False
 
     def index_of(self, kernel: str) -> int:
-        """The index of a kernel in the C table of kernels. Adds the kernel to the table if it is new."""
+        """The index of a kernel in the C table of kernels. Adds a new kernel to the table."""
         return self.called.setdefault(kernel, len(self.called))
 
     def refuse(self, what: str, op: ir.Operation | None = None) -> CompileError:
