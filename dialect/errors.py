@@ -1,4 +1,4 @@
-"""The errors of tiduc: one base class and a few kinds, each with a location."""
+"""The errors of tiduc: a base class and a few subclasses. Each error may have a location in the input."""
 
 import re
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 def describe(location: "ir.Location | None") -> str:
     """The first `file:line:col` of an MLIR location, or "" if it has none.
 
-    Fused, call-site and name locations print their parts, innermost first.
+    A fused, call-site or name location contains other locations. The innermost is printed first, and is returned.
     """
     match = _FILE_LINE_COL.search(str(location)) if location is not None else None
     return ":".join(match.groups()) if match else ""

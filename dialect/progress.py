@@ -1,10 +1,11 @@
 """Records the current stage and file, so that the driver can report them after this process has crashed.
 
-A `Watcher` is notified when stages begin and end: it measures their times and prints their IR. A listener is notified
-of the progress within a stage, such as "executable 5 of 12".
+A `Watcher` is notified when stages begin and end; it may measure their times or print their IR. A listener gets
+messages about the progress within a stage, such as "executable 5 of 12".
 
-In the worker of the command line, the record is in memory that it shares with its driver (tiduc/driver.py). In other
-processes, the record is in private memory, and no process reads it.
+On the command line, a worker process does the work, and a driver process (tiduc/driver.py) reports crashes of the
+worker. The worker keeps the record in memory that both share. In other processes, the record is in private memory,
+and no other process reads it.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Protocol
 SIZE = 8192
 _STAGE = slice(0, 64)
 _FILE = slice(64, SIZE)
-_LARGEST_SOURCE = 2**26  # bytes of a source that are kept for the driver
+_LARGEST_SOURCE = 2**26  # the most bytes of a source that are saved for the driver
 
 
 class Watcher(Protocol):
@@ -27,23 +28,26 @@ class Watcher(Protocol):
         """Called when a stage begins."""
 
     def left(self, stage: str, arguments: Sequence[object], result: object) -> None:
-        """Called when a stage ends, with its positional arguments and its result; None if the stage raises."""
+        """Called when a stage ends. `arguments` are its positional arguments. `result` is None if the stage raises."""
 
 
 _watchers: tuple[Watcher, ...] = ()
 _listeners: tuple[Callable[[str], None], ...] = ()
 _page: mmap | bytearray = bytearray(SIZE)
-_source: int | None = None  # a descriptor
+_source: int | None = None  # a file descriptor, to which `keep` writes
 
 
 def share(page: mmap, source: int) -> None:
-    """From now on, records into a page of shared memory. `keep` writes to the file descriptor `source`."""
+    """From now on, records into `page`, a page of shared memory, and `keep` writes to the file descriptor `source`."""
     global _page, _source
     _page, _source = page, source
 
 
 def enter(stage: str) -> str:
-    """Records that a stage starts. Returns the interrupted stage, which the caller records again at the end."""
+    """Records that a stage starts. Returns the name of the stage that it interrupts.
+
+    The caller must record the interrupted stage again when the new stage ends.
+    """
     before = _text(_page[_STAGE])
     _page[_STAGE] = stage.encode()[:64].ljust(64, b"\0")
     return before
@@ -51,7 +55,10 @@ def enter(stage: str) -> str:
 
 @contextmanager
 def during(stage: str, *arguments: object) -> Iterator[None]:
-    """Records a stage during a block, or during calls of a decorated function; `arguments` are for the watchers."""
+    """Context manager or decorator: while its body runs, `stage` is the recorded stage.
+
+    The watchers get `arguments` as the arguments of the stage.
+    """
     before = begin(stage)
     try:
         yield
@@ -60,7 +67,7 @@ def during(stage: str, *arguments: object) -> Iterator[None]:
 
 
 def begin(stage: str) -> str:
-    """Does what `enter` does, and notifies the watchers."""
+    """Records that a stage starts, as `enter` does, and notifies the watchers."""
     for watcher in _watchers:
         watcher.entered(stage)
     return enter(stage)
@@ -75,7 +82,7 @@ def end(stage: str, interrupted: str, arguments: Sequence[object] = (), result: 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """In a block, notifies a watcher of all stages."""
+    """Context manager: while its body runs, `watcher` is notified of all stages."""
     global _watchers
     before, _watchers = _watchers, (*_watchers, watcher)
     try:
@@ -85,19 +92,19 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def report(text: str) -> None:
-    """Reports the progress within the running stage to the listeners."""
+    """Sends a message about the progress within the running stage to all listeners."""
     for listener in _listeners:
         listener(text)
 
 
 def has_listeners() -> bool:
-    """Whether there are listeners; otherwise stages need not measure their progress."""
+    """Whether there are listeners. Without listeners, stages need not measure their progress."""
     return bool(_listeners)
 
 
 @contextmanager
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """In a block, reports the progress within stages to a listener. Any thread may call the listener."""
+    """Context manager: while its body runs, `listener` gets the messages of `report`, which any thread may send."""
     global _listeners
     before, _listeners = _listeners, (*_listeners, listener)
     try:
@@ -108,7 +115,10 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """In the worker of a driver, ends the process by SIGALRM if the block takes longer. Elsewhere, sets no limit."""
+    """Context manager: in the worker of a driver, SIGALRM ends the process if the body takes longer than `seconds`.
+
+    In any other process, there is no limit.
+    """
     if _source is None:
         yield
         return
@@ -124,14 +134,14 @@ files: set[str] = set()
 
 
 def work_on(file: str) -> None:
-    """Records the file that the stages work on; "-" is standard input."""
+    """Records the file on which the next stages work. "-" stands for standard input."""
     files.add(file)
     size = _FILE.stop - _FILE.start
     _page[_FILE] = os.fsencode(file)[:size].ljust(size, b"\0")
 
 
 def keep(contents: bytes) -> None:
-    """Saves the contents of a pipe for the driver, because a pipe cannot be read again."""
+    """Saves the contents of a pipe for the driver, because the driver cannot read the pipe again after a crash."""
     if _source is not None and len(contents) <= _LARGEST_SOURCE:
         os.truncate(_source, 0)
         os.pwrite(_source, contents, 0)

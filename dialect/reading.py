@@ -1,4 +1,4 @@
-"""Reads whole files, with a limit for devices and pipes, which may never end."""
+"""Reads whole files. Devices and pipes, whose data may never end, are read up to a limit."""
 
 import errno
 import io
@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import BinaryIO
 
 _DEVICE = 2**26
-"""The most bytes to read from a terminal or another device, such as /dev/zero."""
+"""The largest number of bytes that are read from a terminal or another device, such as /dev/zero."""
 _PIPE = 2**31
-"""The most bytes to read from a pipe."""
+"""The largest number of bytes that are read from a pipe."""
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:

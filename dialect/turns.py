@@ -1,4 +1,4 @@
-"""turns: one thread at a time works on the IR.
+"""turns: a lock that lets only one thread at a time work on the IR.
 
     thread 1: load ------> grad ------>          compile (IREE's compiler runs in a process of its own)
     thread 2:              waits      load ----> ...
@@ -36,7 +36,7 @@ def in_turn(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _renew() -> None:
-    """In a forked process, forgets the threads of the parent."""
+    """Creates a new lock in a forked process, because a thread of the parent may hold the old one."""
     global _lock
     _lock = RLock()
 
@@ -48,8 +48,8 @@ if hasattr(os, "register_at_fork"):
 class computed_once(Generic[R]):
     """Like `functools.cached_property`, for functions that run stages.
 
-    In Python 3.11, `functools.cached_property` has another lock. A thread that holds that lock and waits for its turn
-    would deadlock with a thread that has the turn and waits for the property.
+    In Python 3.11, `functools.cached_property` has a lock of its own. A thread that holds this lock and waits for its
+    turn would deadlock with a thread that has the turn and waits for the property.
     """
 
     def __init__(self, function: Callable[[Any], R]) -> None:

@@ -1,8 +1,9 @@
-"""Trains a network op by op, with NumPy functions and Python loops and without a program.
+"""Trains a network in eager mode: NumPy functions run op by op in Python loops, without a compiled program.
 
     python examples/eager_mlp.py
 
-A rehearsal of one step compiles all ops of the forward and the reverse pass together. Later steps compile nothing.
+A rehearsal of one step first compiles all ops of the forward and the reverse pass together, so that later steps compile
+nothing.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from tiduc.eager import Array, no_grad, rehearsing
 
 
 def train(steps: int = 100, rate: float = 0.5, seed: int = 0) -> list[float]:
-    """The losses of gradient descent on points inside and outside of a ring."""
+    """Trains a classifier of points inside and outside of a ring by gradient descent. Returns the loss of each step."""
     draw = np.random.default_rng(seed)
     x = draw.uniform(-1, 1, (256, 2)).astype(np.float32)
     inside = (np.abs(np.hypot(*x.T) - 0.6) < 0.2).astype(np.int32)

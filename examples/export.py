@@ -21,7 +21,7 @@ from models import MODELS, Model
 
 HERE = Path(__file__).resolve().parent
 TYPES = {"f32": np.float32, "f64": np.float64}
-MARGIN = 5e-4  # inputs are at least this far from every kink, relative to activations of size one
+MARGIN = 5e-4  # the least distance of inputs from kinks, where activations are about 1 in size
 
 
 def is_float(leaf: Any) -> bool:
@@ -34,7 +34,10 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 
 def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
-    """Arguments from the first seed that keeps them away from kinks, and the random generator for further numbers."""
+    """Draws arguments of a model from the first seed for which no argument is near a kink.
+
+    Returns the arguments, and the random generator for further numbers.
+    """
     for seed in range(1000):
         rng = np.random.default_rng(seed)
         args = model.inputs(rng)
@@ -44,8 +47,8 @@ def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
 
 
 def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
-    """JAX's StableHLO text of `loss`, with the arguments' names as the only locations."""
-    with jax.enable_x64(dtype is np.float64):  # f32 programs index with i32, as they do by default
+    """The StableHLO text to which JAX lowers `loss`, without locations other than the names of arguments."""
+    with jax.enable_x64(dtype is np.float64):  # without x64, f32 programs index with i32
         text = jax.jit(loss).lower(*args).as_text(debug_info=True)
     text = re.sub(r"^#loc.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r' loc\((#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)', "", text)
@@ -55,7 +58,8 @@ def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> st
 def references(loss: Callable[..., Any], args: tuple[Any, ...], tangents: list[Any]) -> dict[str, Any]:
     """The loss and its derivatives at `args`, all computed in f64.
 
-    Keys carry the position among the flat arguments. `tangents` holds one entry per float argument.
+    The keys `grad.i` and `hvp.i` have the position i of an array among the flat arguments. `tangents` has one array for
+    each float argument.
     """
     leaves, tree = jax.tree.flatten(cast(args, np.float64))
     where = [i for i, leaf in enumerate(leaves) if is_float(leaf)]
@@ -77,7 +81,7 @@ def references(loss: Callable[..., Any], args: tuple[Any, ...], tangents: list[A
 
 
 def export(name: str, type_name: str) -> None:
-    """Write the program and the arrays of one model in one type."""
+    """Writes the program and the arrays of one model, with floats of one type."""
     model, dtype = MODELS[name], TYPES[type_name]
     args, rng = draw(model)
     args = cast(args, dtype)

@@ -1,9 +1,9 @@
-"""Writes digits.onnx, a small convolutional network, and digits.npz: a batch, and PyTorch's own training on it.
+"""Writes digits.onnx, a small convolutional network, and digits.npz, a batch and the results of training by PyTorch.
 
     pip install torch onnx onnxscript
     python examples/export_onnx.py
 
-Needed only to recreate these two files.  The digits are ten drawings of seven segments, with noise.
+The script is needed only to recreate these two files. Each image is a digit of a seven-segment display, with noise.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ BATCH = 64
 STEPS = 10
 RATE = 1e-2
 
-# For each digit, the segments that are lit: a to f clockwise from the top, and g in the middle.
+# For each digit, the segments that are lit. Segments a to f run clockwise from the top; g is the middle.
 LIT = ("abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg")
 PLACES = {
     "a": (slice(0, 1), slice(1, 5)),

@@ -1,11 +1,11 @@
-"""Fine-tunes an ONNX model with one compiled module, NumPy and IREE's runtime: no compiler, no PyTorch, no ONNX.
+"""Fine-tunes an ONNX model with one compiled module. Needs only NumPy and IREE's runtime, no compiler, PyTorch or ONNX.
 
     tiduc train-step examples/digits.onnx --loss softmax-cross-entropy --optimizer adam \\
         --state build/state.npz -o build/step.vmfb
     python examples/finetune_on_device.py build/step.vmfb build/state.npz
 
-The module contains the forward pass, the loss, the gradient and the update, which overwrites the parameters.
-Parameters and the optimizer's state stay on the device; each step copies only the loss to the host.
+The module contains the forward pass, the loss, the gradient and the update of the parameters, which are overwritten.
+The parameters and the optimizer's state stay on the device. Each step copies only the loss to the host.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main() -> None:
 def train(
     module: Path, state: dict[str, np.ndarray], batch: list[np.ndarray], steps: int, target: str = "cpu"
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The losses of `steps` steps with this batch, and the state after them."""
+    """Runs `steps` training steps with the same batch. Returns the loss of each step, and the final state."""
     with tiduc.runtime.load(module, target) as loaded:
         step = loaded["main"]
         inputs = [x.name for x in step.signature.inputs]

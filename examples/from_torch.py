@@ -1,4 +1,4 @@
-"""The VJP of a PyTorch module, compiled, against PyTorch's own: pip install 'tiduc[torch]'."""
+"""Compares the compiled VJP of a PyTorch module with PyTorch's gradients. Needs: pip install 'tiduc[torch]'."""
 
 import numpy as np
 import torch

@@ -1,10 +1,11 @@
-"""Differentiates five solvers by the equation that they solve, and compares with derivatives through their iterations.
+"""Differentiates five iterative solvers in two ways: implicitly, by the solved equation, and through the iterations.
 
     python examples/implicit_layers.py            # all five, with n = 60
     python examples/implicit_layers.py --size 20
 
-Each layer is written in JAX twice: with `jax.lax.custom_root`, whose derivative is one linear solve, and as the plain
-loop. `tiduc.from_jax` imports both. The loop keeps values of each iteration for the gradient; the equation needs none.
+Each layer is written in JAX twice: with `jax.lax.custom_root`, whose derivative is one linear solve, and as a plain
+loop. `tiduc.from_jax` imports both. The gradient through the loop needs stored values of each iteration; the implicit
+gradient needs none. The script compares the results and the times.
 """
 
 import argparse
@@ -32,9 +33,10 @@ def by_matrix(linear: Function, right: Any) -> Any:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer that solves f(parameters, y) = 0: the equation, a start, and one step of the solver.
+    """A layer that solves f(parameters, y) = 0 iteratively.
 
-    `tangent_solve` solves the linear equation for the tangents.
+    `equation` is f, `start` gives the first y, and each of `steps` calls of `step` improves y. `tangent_solve` solves
+    the linear equation for the tangents. `result` maps the final y to the output of the layer.
     """
 
     equation: Function
@@ -69,7 +71,7 @@ def newton_step(equation: Function) -> Function:
 
 
 def newton(n: int, draw: Function) -> Layer:
-    """y + y^3 + A y = b."""
+    """Solves y + y^3 + A y = b by Newton's method."""
 
     def equation(a: Any, b: Any, y: Any) -> Any:
         return y + y**3 + a @ y - b
@@ -79,7 +81,7 @@ def newton(n: int, draw: Function) -> Layer:
 
 
 def fixed_point(n: int, draw: Function) -> Layer:
-    """y = tanh(W y + b): a deep equilibrium model."""
+    """Solves y = tanh(W y + b), a deep equilibrium model, by fixed-point iteration."""
 
     def step(w: Any, b: Any, y: Any) -> Any:
         return jnp.tanh(w @ y + b)
@@ -89,7 +91,7 @@ def fixed_point(n: int, draw: Function) -> Layer:
 
 
 def ode_step(n: int, draw: Function) -> Layer:
-    """A step of the implicit Euler method for a reaction with diffusion: y - h (c D y + y - y^3) = x."""
+    """Solves y - h (c D y + y - y^3) = x: one step of the implicit Euler method for a reaction-diffusion equation."""
 
     def equation(c: Any, x: Any, y: Any) -> Any:
         padded = jnp.pad(y, 1)
@@ -101,9 +103,9 @@ def ode_step(n: int, draw: Function) -> Layer:
 
 
 def quadratic_program(n: int, draw: Function) -> Layer:
-    """The x that minimizes x'Qx/2 + q'x subject to A x = b and x >= -1, by an interior point method.
+    """Minimizes x'Qx/2 + q'x subject to A x = b and x >= -1 by an interior point method.
 
-    The equation is the KKT conditions.
+    The equation that the solution satisfies is the system of KKT conditions.
     """
     m = n // 4
     a, factor = draw(m, n), draw(n, n)
@@ -139,7 +141,10 @@ def quadratic_program(n: int, draw: Function) -> Layer:
 
 
 def sinkhorn(n: int, draw: Function) -> Layer:
-    """Optimal transport with entropy, for a matrix of costs and weights of the rows: the potentials of the rows."""
+    """Solves an entropy-regularized optimal transport problem by Sinkhorn's iteration.
+
+    The parameters are a matrix of costs and the weights of its rows; the result is the potentials of the rows.
+    """
 
     def step(costs: Any, weights: Any, y: Any) -> Any:
         columns = -jax.nn.logsumexp(y[:, None] - costs, 0) - np.log(n)
@@ -163,7 +168,7 @@ LAYERS: dict[str, Callable[[int, Function], Layer]] = {
 
 
 def gradients(layer: Layer) -> tuple[tiduc.Program, tiduc.Program]:
-    """The VJPs by the equation and through the iterations."""
+    """The VJP of a layer by implicit differentiation, and the VJP through the iterations."""
     implicit, unrolled = (tiduc.from_jax(f, *layer.parameters) for f in (layer.implicit, layer.unrolled))
     return implicit.vjp(), unrolled.vjp()
 

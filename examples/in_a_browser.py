@@ -1,8 +1,8 @@
 """Writes a web page that computes the gradient of a network: python examples/in_a_browser.py net.html
 
-The page holds the gradient as WebAssembly: a static library, linked by the C compiler of the wheel ziglang. It needs no
-server. With `--run`, the page opens in Chromium, which the wheel PyQt6-WebEngine holds, and the script prints the
-results that the page shows.
+The page contains the gradient as a WebAssembly module and needs no server. The module is a static library that the C
+compiler of the Python package ziglang has linked. With `--run`, the script opens the page in Chromium, which is part of
+the Python package PyQt6-WebEngine, and prints the results that the page shows.
 """
 
 import argparse
@@ -45,7 +45,7 @@ main().catch(error => { shown.textContent = `failed: ${error}`; }).then(() => { 
 
 
 def linked(program: tiduc.Program) -> bytes:
-    """The program as a WebAssembly module that exports its function as `net`, and `malloc`."""
+    """Compiles and links the program to a WebAssembly module that exports the program's function `net` and `malloc`."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "net.mlir").write_text(str(program))
         library = ["compile", "net.mlir", "--target", "wasm32", "--emit", "static-library", "-o", "net.o"]
@@ -58,7 +58,7 @@ def linked(program: tiduc.Program) -> bytes:
 
 
 def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
-    """The page, with the program, its arguments and the sizes of its results in bytes."""
+    """The HTML text of the page. It contains the program, its arguments, and the sizes of its results in bytes."""
 
     def quoted(data: bytes) -> str:
         return '"' + base64.b64encode(data).decode() + '"'
@@ -69,7 +69,7 @@ def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
 
 
 def shown_by_chromium(page: Path) -> str:
-    """The title that the page sets when it is done."""
+    """Opens the page in Chromium, and returns the title that the page sets when it has the results."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--disable-gpu --no-sandbox")  # root has no sandbox
 

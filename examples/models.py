@@ -1,7 +1,7 @@
-"""Three small models, each a scalar loss of its parameters and one batch of data.
+"""Three small models. Each is a scalar loss as a function of parameters and one batch of data.
 
-They are written as in any JAX program, without regard to differentiation: parameters are a dict of arrays, types follow
-the inputs, and the loss is plain `jnp`.
+They are written like any JAX program, with no special provision for tiduc: parameters are a dict of arrays, element
+types are those of the inputs, and the loss uses plain `jnp`.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,23 @@ Params = dict[str, Any]
 
 
 class Model(NamedTuple):
-    """A loss, and the point at which it is evaluated."""
+    """A loss, and functions that draw its arguments and measure their distance from kinks."""
 
     loss: Callable[..., Any]
     inputs: Callable[[np.random.Generator], tuple[Any, ...]]
-    """Draws the arguments of `loss`, floats in f64."""
+    """Draws the arguments of `loss` by a random generator. Floats are f64."""
     kinks: Callable[..., Any] | None = None
-    """The distances of these arguments to every point where the loss is not differentiable."""
+    """Maps arguments of `loss` to the distances of activations from the points where the loss is not differentiable.
+
+    None if the loss is differentiable everywhere.
+    """
 
 
 def dense_init(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normal weights, divided by the root of the fan-in: the product of all axes except the last."""
+    """Normally distributed weights, divided by the square root of the fan-in.
+
+    The fan-in is the product of the sizes of all axes except the last.
+    """
     return rng.standard_normal(shape) / np.sqrt(np.prod(shape[:-1]))
 
 
@@ -65,29 +71,29 @@ def mlp_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def conv(x, kernel):
-    """NHWC images, HWIO kernel, padded to keep the size."""
+    """The convolution of NHWC images with an HWIO kernel, padded so that the size of the images does not change."""
     return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def batch_norm(x, scale, shift, eps=1e-5):
-    """The training form: mean and variance are those of the batch."""
+    """Batch normalization as in training, by the mean and variance of the batch."""
     mean = jnp.mean(x, axis=(0, 1, 2))
     var = jnp.var(x, axis=(0, 1, 2))
     return (x - mean) * lax.rsqrt(var + eps) * scale + shift
 
 
 def max_pool(x):
-    """2x2 windows without overlap."""
+    """Max pooling over 2x2 windows without overlap."""
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def avg_pool(x):
-    """Overlapping 3x3 windows with padding, which counts as zeros."""
+    """Average pooling over overlapping 3x3 windows. The padding counts as zeros in the average."""
     return lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") / 9
 
 
 def convnet_layers(params: Params, images):
-    """The operand of the max pool, the operand of each relu, and the logits."""
+    """Runs the network. Returns the operand of the max pool, the operands of both relus, and the logits."""
     normed = batch_norm(conv(images, params["conv1"]), params["scale1"], params["shift1"])
     pre1 = max_pool(normed)
     pre2 = batch_norm(conv(jax.nn.relu(pre1), params["conv2"]), params["scale2"], params["shift2"])

@@ -4,7 +4,8 @@
     python examples/optimal_control.py --save kkt.mlir    # a program with all derivatives that an SQP method needs
 
 The variables z are an angle, a speed and a torque at each of 21 times. The cost is the integral of the squared torque.
-The constraints are the equations of motion by the trapezoidal rule, and the states at both ends.
+The constraints are the equations of motion, discretized by the trapezoidal rule, and the states at the first and the
+last time.
 """
 
 import argparse
@@ -63,9 +64,9 @@ func.func @main(%z: tensor<{STEPS + 1}x3xf64> {{tidu.name = "z"}}) -> (
 
 
 def derivatives() -> tiduc.Program:
-    """(z, multipliers) -> (cost, gap, their Jacobians, the Hessian of the Lagrangian).
+    """The program z, multipliers -> cost, gap, their Jacobians, and the Hessian of the Lagrangian.
 
-    The Jacobians and the Hessian are vectors of nonzeros.
+    It returns each Jacobian and the Hessian as the vector of the matrix's nonzeros.
     """
     problem = tiduc.load(PENDULUM)
     hessian = problem.lagrangian().hessian("z", compressed="csr")
@@ -73,7 +74,7 @@ def derivatives() -> tiduc.Program:
 
 
 class Problem:
-    """The functions that `scipy.optimize` calls."""
+    """Computes the functions and derivatives that `scipy.optimize` needs, by one compiled program."""
 
     def __init__(self) -> None:
         program = derivatives()
@@ -81,7 +82,10 @@ class Problem:
         self._names = [port.name for port in program.outputs]
 
     def at(self, z: Array, of_cost: float = 0.0, of_gap: Array | None = None) -> dict[str, Any]:
-        """All results, by name; sparse matrices are scipy's."""
+        """Runs the program at z. Returns all results by name, with sparse matrices as scipy's `csr_array`s.
+
+        `of_cost` and `of_gap` are the multipliers of the cost and of the constraints in the Lagrangian.
+        """
         multipliers = np.zeros(2 * STEPS + 4) if of_gap is None else of_gap
         results = self._call(z.reshape(STEPS + 1, 3), np.array(of_cost), multipliers)
         return {name: self._matrix(name, y) for name, y in zip(self._names, results, strict=True)}
@@ -92,14 +96,14 @@ class Problem:
 
 
 def start() -> Array:
-    """A straight line from one end to the other, without torque."""
+    """The first guess: the angle grows linearly from the first to the last state, with zero speed and torque."""
     z = np.zeros((STEPS + 1, 3))
     z[:, 0] = np.linspace(0, np.pi, STEPS + 1)
     return z.ravel()
 
 
 def solve(problem: Problem) -> Any:
-    """The solution by scipy's `trust-constr`."""
+    """Solves the problem by scipy's method `trust-constr`."""
     gap = NonlinearConstraint(
         lambda z: problem.at(z)["gap"],
         0,

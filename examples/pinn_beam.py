@@ -1,11 +1,11 @@
-"""Trains a physics-informed network on a bent beam, u'''' = pi^4 sin(pi x), whose solution is sin(pi x).
+"""Trains a physics-informed network for a bent beam: u'''' = pi^4 sin(pi x), with the solution u = sin(pi x).
 
     python examples/pinn_beam.py              # 2000 steps
     python examples/pinn_beam.py --jax        # also runs JAX; for each, prints the time until the first step
                                               # has run, and the mean time of a later step
 
-The derivatives of u in x up to the fourth are a jet of order 4. The loss contains the text of the jet, and its gradient
-with respect to the weights is reverse mode over Taylor mode.
+A jet of order 4 computes the derivatives of u with respect to x up to the fourth. The program of the loss contains the
+program of the jet and calls it, so the gradient with respect to the weights is reverse mode over Taylor mode.
 """
 
 import argparse
@@ -41,8 +41,8 @@ func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>
 }
 """
 
-# x moves with speed 1, so the coefficient of order k is the k-th derivative over k!. The first and the last point are
-# the ends of the beam, where u and u'' are 0.
+# The jet follows x + t, so its coefficient of order k is the k-th derivative divided by k!. The first and the last
+# point are the ends of the beam, where u and u'' are 0.
 LOSS = """
 func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>, %b2: tensor<32xf32>,
                 %w3: tensor<32xf32>, %x: tensor<64xf32>) -> tensor<f32> {
@@ -76,13 +76,13 @@ func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>
 
 
 def gradient() -> tiduc.Program:
-    """(weights..., points) -> (loss, gradient in each weight)."""
+    """The program weights..., points -> loss, and its gradient with respect to each array of weights."""
     jet = tiduc.load(NETWORK).jet(4, "x").text.rstrip().removesuffix("}")
     return tiduc.load(jet.replace("@main", "private @jet") + LOSS + "}").grad(range(len(WEIGHTS)), value=True)
 
 
 def jax_gradient() -> Callable[..., Any]:
-    """The loss and its gradient in JAX: u is differentiated by four nested gradients at each point, and `vmap`."""
+    """The same loss and gradient in JAX, where u'''' at each point is four nested gradients, batched by `vmap`."""
     import jax
     import jax.numpy as jnp
 
@@ -108,14 +108,14 @@ def jax_gradient() -> Callable[..., Any]:
 
 
 def start() -> tuple[list[Array], Array]:
-    """The first weights, and the points."""
+    """The initial weights, and the points on the beam at which the equation is imposed."""
     draw = np.random.default_rng(0)
     weights = [draw.standard_normal(size).astype(np.float32) / np.float32(len(size) * 2) for size in WEIGHTS]
     return weights, np.linspace(0, 1, POINTS, dtype=np.float32)
 
 
 def train(step: Callable[..., Sequence[Array]], steps: int, rate: float = 2e-3) -> list[float]:
-    """The losses of Adam."""
+    """Trains the weights by Adam, and returns the loss before each step."""
     weights, x = start()
     first, second = ([np.zeros_like(w) for w in weights] for _ in range(2))
     losses = []

@@ -1,11 +1,11 @@
-"""Integrates the Lorenz system by Taylor series of high order, with steps chosen by the last coefficients.
+"""Integrates the Lorenz system by Taylor series of high order. The last coefficients determine the size of each step.
 
     python examples/taylor_ode.py              # order 20
     python examples/taylor_ode.py --jax        # also runs JAX; for each, prints the time until the first series
                                                # is computed, and the time of all steps
 
-One compiled program gives all Taylor coefficients of the solution at a point. A step is as long as the last two
-coefficients allow for an error of TOLERANCE (Jorba and Zou, 2005).
+A compiled program computes all Taylor coefficients of the solution at a point. A step is so long that each of the last
+two terms of the series is at most TOLERANCE (Jorba and Zou, 2005).
 """
 
 import argparse
@@ -46,7 +46,7 @@ func.func @main(%u: tensor<3xf64> {tidu.name = "u"}) -> tensor<3xf64> {
 
 
 def step_size(series: Array, tolerance: float) -> float:
-    """The step size for which each of the last two terms of the series is as small as the tolerance."""
+    """The largest step size for which neither of the last two terms of the series exceeds the tolerance."""
     order = len(series)
     sizes = np.max(np.abs(series[-2:]), axis=1)
     return float(
@@ -57,7 +57,7 @@ def step_size(series: Array, tolerance: float) -> float:
 def integrate(
     coefficients: Callable[[Array], Any], u: Array, end: float, tolerance: float = TOLERANCE
 ) -> tuple[Array, int]:
-    """The solution at the time `end`, and the number of steps."""
+    """Integrates from u at time 0. Returns the solution at time `end`, and the number of steps."""
     t, steps = 0.0, 0
     while t < end:
         (series,) = coefficients(u)
@@ -70,7 +70,7 @@ def integrate(
 
 
 def jax_coefficients(order: int) -> Callable[[Array], Any]:
-    """The Taylor coefficients by `jax.experimental.jet`, one order after the other."""
+    """A JAX function that computes the Taylor coefficients by `jax.experimental.jet`, one order after the other."""
     import jax
     import jax.numpy as jnp
     from jax.experimental.jet import jet

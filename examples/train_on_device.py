@@ -1,11 +1,11 @@
-"""Trains a network with two compiled modules, NumPy and IREE's runtime: no compiler, no JAX, no PyTorch.
+"""Trains a network with two compiled modules. Needs only NumPy and IREE's runtime, no compiler, JAX or PyTorch.
 
     tiduc grad examples/mlp_f32.mlir --value --wrt 0,1,2,3,4,5 -o gradient.mlir
     tiduc compile gradient.mlir examples/sgd_mlp.mlir -o build/train
     python examples/train_on_device.py build/train
 
-`gradient` computes the loss and its gradient, and `sgd_mlp` takes a gradient step and overwrites the parameters.
-Parameters and gradients stay on the device; each step copies only the loss to the host.
+The module `gradient` computes the loss and its gradient. The module `sgd_mlp` takes a gradient step and overwrites the
+parameters. Parameters and gradients stay on the device. Each step copies only the loss to the host.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
 def train(
     modules: Path, inputs: list["np.ndarray"], steps: int, rate: float, target: str = "cpu"
 ) -> list[float]:
-    """The losses of gradient descent from these parameters, with this batch."""
+    """Runs gradient descent and returns the loss of each step. `inputs` are the initial parameters, then the batch."""
     with (
         tiduc.runtime.load(modules / "gradient.vmfb", target) as gradient,
         tiduc.runtime.load(modules / "sgd_mlp.vmfb", target) as sgd,

@@ -2,9 +2,9 @@
 
     python examples/train_on_two_processes.py
 
-The script starts itself twice. Each process holds the whole program; XLA splits the arrays among the eight devices, and
-the processes exchange parts by Gloo. To use several hosts, start one process per host instead, with the address of the
-first.
+The script starts itself twice. Each process has the whole program. XLA splits the arrays among the eight devices, and
+the processes exchange parts of arrays by the library Gloo. To use several hosts, start one process per host instead,
+with the address of the first host.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
         subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True, env=environment)
         for rank in range(PROCESSES)
     ]
-    said = [rank.communicate()[0].splitlines()[-1].split() for rank in ranks]  # Gloo prints lines before
+    said = [rank.communicate()[0].splitlines()[-1].split() for rank in ranks]  # Gloo prints other lines first
     alone = [f"{loss:.4f}" for loss in losses(gradient(), chosen.steps, "iree")]
     print("one device:   ", *alone)
     for rank, line in enumerate(said):
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def train(rank: int, address: str, steps: int) -> list[str]:
-    """The losses of one process. It runs the program on all devices, together with the other processes."""
+    """Runs process number `rank`, which trains together with the other processes. Returns its losses as text."""
     import jax
 
     from tiduc.sharding import shard
@@ -74,7 +74,7 @@ def gradient() -> Any:
 
 
 def losses(program: Any, steps: int, engine: str) -> list[float]:
-    """The losses of gradient descent from the stored parameters, with the stored batch."""
+    """Runs gradient descent from the stored parameters with the stored batch. Returns the loss of each step."""
     with np.load(MODEL.with_suffix(".npz")) as stored:
         arrays = [stored[f"input.{i}"] for i in range(len(program.inputs))]
     run, found = program.compile(engine=engine), []

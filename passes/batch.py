@@ -1,14 +1,14 @@
-"""batch: vmap, which computes the outputs for k values of some inputs, along a new leading dimension.
+"""batch: vmap. Computes the outputs for k values of some inputs, which are stacked along a new leading dimension.
 
-    L0: dx = input                             B0: dx = input, k of them      (a dimension in front)
+    L0: dx = input                             B0: dx = k inputs, stacked
         t1 = mul @F0::@a, dx           ->          a' = broadcast @F0::@a
         t2 = mul @F0::@p3, t1                      t1 = mul a', dx
                                                    ...
 
 The stage visits the ops on which the outputs depend, in order, and applies the batching rule of each op that reads a
-batched value. Unbatched values are not copied: ops read them from the graph that defines them. If the tangents of a
-linear graph are batched, its primal values are computed once. An op without a rule runs k times, in a loop. If most ops
-have no rule, or a value cannot have a batch dimension, one loop runs around all ops.
+batched value. The new graph does not copy unbatched values, but reads them from the graph that defines them. If only
+the tangents of a linear graph are batched, its primal values are therefore computed once. An op without a rule runs k
+times, in a loop. If most ops have no rule, or a value cannot have a batch dimension, a single loop runs all ops.
 """
 
 from collections.abc import Collection, Sequence
@@ -43,15 +43,15 @@ from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
-"""Attribute of a batched graph: the names of the graphs that it batches."""
+"""Attribute of a graph that `batch` creates: the names of the graphs whose outputs it computes for the batch."""
 
 BATCHED = "tidu.batched"
-"""Attribute of a batched graph: for each of its inputs, the key of the input that it batches."""
+"""Attribute of a graph that `batch` creates: for each of its inputs, the key of the original input."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a call of `batch` or `collapse`. They apply to every graph that the call creates."""
+    """Those arguments of a call of `batch` or `collapse` that apply to every graph that the call creates."""
 
     view: View
     size: int
@@ -80,12 +80,12 @@ def batch(
     name: str | None = None,
     rules: BatchRules = BATCHING,
 ) -> Graph:
-    """The graph that computes `outputs` (values, or references) for `size` values of each input.
+    """Returns a new graph that computes `outputs`, which are values or references, for `size` values of some inputs.
 
-    `inputs` are the inputs' keys. The inputs of the new graph have fresh keys. Inputs and outputs of the new graph have
-    a leading dimension of size `size`, except outputs that do not depend on the inputs. Raises `RequestError` if an
-    input is bound, repeated, of dynamic shape or not a tensor, or if the size is less than 1. Raises `Unsupported` if
-    an op cannot be batched.
+    `inputs` are the keys of these inputs. The inputs of the new graph have fresh keys. Its inputs and outputs have a
+    leading dimension of size `size`, except outputs that do not depend on the inputs. Raises `RequestError` if an input
+    is bound, repeated, of dynamic shape or not a tensor, or if `size` is less than 1. Raises `Unsupported` if an op
+    cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
@@ -139,8 +139,8 @@ def _batch_ops(
 ) -> None:
     """Batches each op that reads a batched value, and adds its batched results to `values`.
 
-    `plain` maps unbatched values to replacements. In a closed graph, all other ops are copied; elsewhere, only those
-    that read a replaced value.
+    `plain` maps unbatched values of the original graph to values of the new graph. If the new graph is `closed`, ops
+    that read no batched value are copied into it. Otherwise, they are copied only if they read a value in `plain`.
     """
     for op in order:
         if not values.keys().isdisjoint(op.reads):
@@ -156,7 +156,7 @@ def batch_op(
     values: dict[Value, Value],
     plain: dict[Value, Value],
 ) -> None:
-    """Batches one op that reads a batched value. Batched results are added to `values`, unbatched ones to `plain`."""
+    """Batches one op that reads a batched value. Adds batched results to `values`, and unbatched results to `plain`."""
     if op.name == BINDING:
         values[op.result] = values[op.operands[0]]
         return
@@ -173,7 +173,7 @@ def batch_op(
 
 
 def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> None:
-    """Copies an op, with its operands replaced by the map `plain`. The copies of its results are added to `plain`."""
+    """Copies an op whose operands are unbatched. Replaces operands by the map `plain`, and adds the results to it."""
     operands = tuple([plain.get(v, v) for v in op.operands])
     if op.name == BINDING:
         plain[op.result] = operands[0]
@@ -184,11 +184,11 @@ def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> N
 
 
 def _rule(request: Request, op: Definition) -> BatchRule:
-    """The rule that batches the op. It is `mapped` if the op has none, or if its region captures values besides
-    constants.
+    """The batching rule for an op.
 
-    Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. Results of loops may be
-    sequences of dynamic length, because sequences between loops are never stored as a whole.
+    The rule is `mapped`, a loop over the batch, if the op has no other rule, or if its regions capture values that are
+    not constants. Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. Results of
+    loops may be sequences of dynamic length, because sequences between loops are never stored as a whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
     if op.name not in request.opset.capturing and not all(x.is_constant for x in op.captures):
@@ -208,17 +208,18 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """The closed graph, with the inputs batched that `at` flags.
+    """Batches a closed graph: the inputs flagged in `at` get a batch dimension.
 
-    `forced` has an entry for each output: True makes the output batched, False asserts that it is not, and None leaves
-    it open.
+    `forced` has an entry for each output. True forces a batch dimension, even if the output does not depend on batched
+    inputs. False asserts that the output does not depend on them. With None, the output has a batch dimension only if
+    it depends on them.
     """
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
 def batch_closed(view: View, graph: Graph, at: Sequence[bool], size: int, *, opset: OpSet) -> Graph:
-    """The closed graph for `size` values of the inputs that `at` flags. Every output has a leading batch dimension."""
+    """Batches a closed graph for `size` values of the inputs flagged in `at`. Each output gets a batch dimension."""
     request = Request(view, size, opset, BATCHING)
     return _batched_graph(request, graph, tuple(at), [True] * len(graph.outputs)).graph
 
@@ -249,7 +250,7 @@ def _batch_graph(
 
 
 def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[Definition]:
-    """The ops that depend on the inputs."""
+    """The ops in `order` that depend on one of the values `inputs`."""
     reached, values = [], set(inputs)
     for op in order:
         if not values.isdisjoint(op.operands) or not values.isdisjoint(op.captures):
@@ -259,10 +260,10 @@ def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[
 
 
 def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
-    """Whether one loop over the batch is best: most ops have no rule, or a result cannot be batched.
+    """Whether one loop over the batch should run all ops: most ops have no rule, or a result cannot be batched.
 
-    False if a stateful op cannot be batched. False if there are sequences of dynamic length, because a loop around all
-    ops cannot read them.
+    False if a stateful op must not be batched, or if a loop returns a sequence of dynamic length, because a loop around
+    all ops cannot read such a sequence.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
@@ -282,9 +283,9 @@ def _is_dynamic_sequence(x: Value) -> bool:
 def in_one_loop(
     b: StablehloBuilder, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
-    """Computes the outputs in a single loop over the batch, and adds them to `values`."""
+    """Emits one loop over the batch that runs all ops in `reached`. Adds the batched outputs to `values`."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
-    b.location = reached[0].location  # the location of errors about the loop
+    b.location = reached[0].location  # errors about the loop have this location
     computed = {y for op in reached for y in op.results}
     for op in reached:
         for x in op.reads:

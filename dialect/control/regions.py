@@ -1,4 +1,4 @@
-"""Regions as closed graphs: captured values become inputs after the region's arguments."""
+"""Converts a region of an op to a graph that captures nothing: captured values become further inputs of the graph."""
 
 from typing import Any
 
@@ -13,14 +13,17 @@ from tiduc.dialect.ops.verify import TERMINATOR
 
 
 def outer(op: Definition) -> list[Value]:
-    """The values that an op's regions capture, except constants: results of ops without operands and regions."""
+    """The values that an op's regions capture, except constants.
+
+    A constant is a result of an op that has neither operands nor regions.
+    """
     return [x for x in op.captures if not x.is_constant]
 
 
 def region_graph(view: View, op: Definition, index: int, prefix: str) -> Graph:
-    """The graph of a region: its inputs are the region's arguments, then `outer(op)`.
+    """Returns the graph of region number `index` of an op. Its inputs are the region's arguments, then `outer(op)`.
 
-    Captured constants are copied into the graph. The caller adds the graph to the view.
+    Captured constants are copied into the graph. The caller must add the graph to the view.
     """
     graph = Graph(view.fresh(prefix), op.location)
     graph.attributes["sym_visibility"] = ir.StringAttr.get("private")

@@ -1,10 +1,10 @@
-"""small_loops: predicts which loops IREE runs in one kernel, so that iterations launch no kernels.
+"""small_loops: predicts which loops the pass `tidu-loops-to-kernels` puts into one IREE kernel.
 
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
-IREE runs a loop on the host, and launches kernels in each iteration, unless `tidu-loops-to-kernels` puts the loop into
-one kernel. Before loops are lowered, `is_small` predicts what the pass will do, for the model of memory and time. Both
-use `array_bytes`.
+IREE runs a loop on the host and launches kernels in each iteration. The pass puts a small loop into one kernel instead,
+which runs all iterations. The model of memory and time needs a prediction before loops are lowered, and `is_small`
+gives it. The pass and the prediction measure arrays by `array_bytes`.
 """
 
 import math
@@ -22,16 +22,19 @@ from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
 
 STACK = 2**18
-"""The most bytes that a kernel's intermediate arrays may take on the machine's stack."""
+"""The largest total size, in bytes, of a kernel's intermediate arrays, which lie on the machine's stack."""
 
 MOST_PRODUCTS = 2**20
-"""The most multiplications of a matrix product; a larger product is faster in a kernel of its own."""
+"""The largest number of multiplications of a matrix product in such a kernel.
+
+A larger product is faster in a separate kernel.
+"""
 
 MOST_BYTES = 2**16
-"""The most bytes that one array of an iteration may take."""
+"""The largest size, in bytes, of one array that an iteration computes."""
 
 FUSED = 4
-"""About how many ops share one array on the stack, because compilers fuse them."""
+"""An estimate of how many ops a compiler fuses on average. Fused ops share one array on the stack."""
 
 IN_KERNELS = ELEMENTWISE.union(
     VIEWS,
@@ -75,10 +78,10 @@ def _of_op(view: View, op: Definition) -> float:
 
 
 def array_bytes(op: AnyOp, multiplications: float = 0, in_place: bool = False) -> float:
-    """The bytes that the results of an op take on a kernel's stack. Infinite for unsuitable types and sizes.
+    """The bytes that the results of an op take on a kernel's stack; infinite if the op's types or sizes are unsuitable.
 
-    The op is a `Definition` or an op of MLIR. `multiplications` is the number of its multiplications. With `in_place`,
-    its result is in the memory of an operand.
+    The op is a `Definition` or an MLIR operation. `multiplications` is the number of multiplications that the op
+    performs. With `in_place`, the result overwrites an operand, and takes no further memory.
     """
     if not all(is_plain(x.type) for x in (*op.operands, *op.results)):
         return math.inf
@@ -91,7 +94,10 @@ def array_bytes(op: AnyOp, multiplications: float = 0, in_place: bool = False) -
 
 
 def is_plain(type_: ir.RankedTensorType) -> bool:
-    """Whether a type is a static, nonempty array of integers of 1, 8, 16, 32 or 64 bits, f32 or f64."""
+    """Whether a type is a nonempty tensor of static shape whose elements are f32, f64 or integers.
+
+    Integers must have 1, 8, 16, 32 or 64 bits.
+    """
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
         return False
     kind = type_.element_type

@@ -17,17 +17,20 @@ from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import FUNCTION, SOLVE, SOLVER
 
 _SOLVING = Cache[tuple[Graph, int, Solver], Graph]()
-"""The results of `solving_graph`, by the graph of A, the number of arrays of x, and the method."""
+"""Caches the results of `solving_graph`. The key is the graph of A, the number of arrays in x, and the method."""
 
 _WHOLE = Cache[tuple[Graph, tuple[bool, ...]], Graph]()
-"""The results of `whole`, by the graph `linear` and the flags `active`."""
+"""Caches the results of `whole`. The key is the graph `linear` and the flags `active`."""
 
 _NARROWED = Cache[Graph, Graph]()
-"""The results of `narrowed`, by the graph of A."""
+"""Caches the results of `narrowed`. The key is the graph of A."""
 
 
 def solving_graph(b: StablehloBuilder, apply: Graph, count: int, solver: Solver) -> Graph:
-    """The graph (b..., k...) -> x... that solves A(x..., k...) = b by a Krylov method. x has `count` arrays."""
+    """Returns the graph (b..., known...) -> x... that solves A(x..., known...) = b by a Krylov method.
+
+    `apply` is the graph of A. x consists of `count` arrays.
+    """
     return _SOLVING.get(b.view, (apply, count, solver), lambda: _built(b, apply, count, solver))
 
 
@@ -45,10 +48,10 @@ def _built(b: StablehloBuilder, apply: Graph, count: int, solver: Solver) -> Gra
 
 
 def whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: tuple[bool, ...]) -> Graph:
-    """The graph `linear` of an equation, extended to one output per residual in `ys`.
+    """Extends the graph `linear`, a linearized system of equations f(x) = 0, to one output per value in `ys`.
 
-    `linear` has outputs only for the residuals whose flag in `active` is true; the outputs of the other residuals are
-    zeros.
+    `ys` are the values f(x). `linear` has outputs only for those whose flag in `active` is true. The result has zeros
+    for the others.
     """
     return _WHOLE.get(b.view, (linear, active), lambda: _whole(b, ys, linear, active))
 
@@ -60,14 +63,17 @@ def _whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: Sequ
 
 
 def inputs_read(b: StablehloBuilder, apply: Graph) -> list[bool]:
-    """For each input of a graph, whether an output depends on the input."""
+    """Returns one flag per input of the graph `apply`: whether an output depends on this input."""
     inputs, outputs = list(apply.inputs.values()), [y for y in apply.outputs if y is not None]
     reads = {x for each in b.view.schedule(outputs, inputs) for x in each.reads} | set(outputs)
     return [x in reads for x in inputs]
 
 
 def narrowed(b: StablehloBuilder, apply: Graph, count: int) -> Graph:
-    """A graph of A with fewer inputs: the `count` arrays of x, and the other inputs on which an output depends."""
+    """Returns a graph of A without the unused inputs of `apply`.
+
+    Its inputs are the `count` arrays of x, and those other inputs on which an output depends.
+    """
     return _NARROWED.get(b.view, apply, lambda: _narrowed(b, apply, count))
 
 

@@ -1,4 +1,4 @@
-"""The trip count of a loop, or an upper bound, from its induction variable."""
+"""Derives the trip count of a loop, or an upper bound of it, from the loop's induction variable."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -28,9 +28,10 @@ class CountedLoop(Protocol):
 
 
 def trip_count(loop: CountedLoop) -> int | None:
-    """The trip count of a loop. None unless start, step and limit of an induction variable are constant.
+    """The trip count of a loop; None if it is not known.
 
-    The induction variable may be of any integer type, count up or down, and be compared in any direction.
+    It is known if the condition compares an induction variable, and its start, step and limit are constants. The
+    induction variable may have any integer type, count up or down, and be compared in any direction, such as LT.
     """
     if loop.cond is None:
         return None
@@ -39,9 +40,10 @@ def trip_count(loop: CountedLoop) -> int | None:
 
 
 def most_iterations(loop: CountedLoop) -> int | None:
-    """An upper bound of the trip count; None if no term of the condition, a logical and, gives a bound.
+    """An upper bound of the trip count; None if no bound is known.
 
-    A loop with the condition `i < 200 and error > 1e-6` runs at most 200 times.
+    If the condition is a logical and, each of its terms may give a bound. A loop with the condition
+    `i < 200 and error > 1e-6` runs at most 200 times.
     """
     if loop.cond is None:
         return None
@@ -59,9 +61,9 @@ def most_iterations(loop: CountedLoop) -> int | None:
 
 
 def _iterations(loop: CountedLoop, cond: Graph, test: Value | None) -> int | None:
-    """The number of iterations for which `test` holds.
+    """The number of iterations before `test` fails for the first time.
 
-    None unless an induction variable is compared with a constant.
+    None unless `test` compares an induction variable with a constant.
     """
     op = None if test is None else test.definition
     if op is None or op.name != "stablehlo.compare":
@@ -97,7 +99,10 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
-    """The value outside the loop of x, an input of the condition or a constant; None if x is a carry."""
+    """The value that x has outside the loop; None if x is a loop-carried value.
+
+    x is an input of the condition, or a constant in the condition.
+    """
     if x.definition is not None:
         return x
     i = inputs.index(x) - len(loop.inits)
@@ -105,7 +110,7 @@ def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _step(loop: CountedLoop, i: int) -> int | None:
-    """The constant that the body adds to carry i; None if the body computes the carry in another way."""
+    """The constant that the body adds to loop-carried value i; None if the body computes this value in another way."""
     inputs = list(loop.body.inputs.values())
     return increment(
         inputs[i],
@@ -115,9 +120,10 @@ def _step(loop: CountedLoop, i: int) -> int | None:
 
 
 def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
-    """The constant integer that an iteration adds to a carry x. `after` is the next value of x.
+    """The constant integer that an iteration adds to a loop-carried value x, whose next value is `after`.
 
-    None if `after` is anything else. `outside` maps an input of the body to its value outside the loop.
+    Returns None if `after` is not x plus or minus a constant. `outside` maps an input of the body to its value outside
+    the loop.
     """
     op = None if after is None else after.definition
     if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):
@@ -135,7 +141,10 @@ def _invariant(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None
 
 
 def _count(start: int, step: int, stop: int, direction: str, type_: ir.IntegerType) -> int | None:
-    """The first k = 0, 1, ... for which `start + k step DIRECTION stop` fails; None if the sum might wrap around."""
+    """The first k = 0, 1, ... for which `start + k step DIRECTION stop` is false.
+
+    Returns None if there is no such k, or if `start + k step` might wrap around before.
+    """
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)
     if direction == "NE":

@@ -15,9 +15,9 @@ from tiduc.dialect.ops.verify import TERMINATOR
 
 
 class ControlWriter:
-    """Writes the control-flow ops of a view's graphs. Each called graph becomes a function at the end of a module.
+    """Writes the control-flow ops of a view's graphs as MLIR operations.
 
-    No function gets a name in `taken`.
+    Each graph that a `tidu.call` names becomes a function at the end of the module. Names in `taken` are not used.
     """
 
     def __init__(self, view: View, module: ir.Module, taken: Iterable[str]) -> None:
@@ -28,7 +28,7 @@ class ControlWriter:
         self._unwritten: list[Graph] = []
 
     def create(self, op: Definition, operands: Sequence[IrValue], ip: ir.InsertionPoint) -> Any:
-        """The `ir.Operation` of a `tidu.call`, `tidu.case` or `tidu.loop`."""
+        """Creates the `ir.Operation` to which a `tidu.call`, `tidu.case` or `tidu.loop` is lowered."""
         structure = control(self._view, op)
         types = [y.type for y in op.results]
         if isinstance(structure, Loop):
@@ -38,7 +38,7 @@ class ControlWriter:
         return self._case(op, structure, operands, types, ip)
 
     def write_functions(self) -> None:
-        """Writes the functions that are new since the last call, and the functions that they call."""
+        """Writes all functions that written code calls and that are not written yet."""
         while self._unwritten:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
@@ -77,7 +77,7 @@ class ControlWriter:
         return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
 
     def _function_of(self, graph: Graph) -> str:
-        """The name of the function for a graph; a new function is scheduled to be written."""
+        """The name of the function for a graph. On the first call, queues the graph for `write_functions`."""
         if graph.name not in self._functions:
             kept = graph.attributes.get(FUNCTION)
             self._functions[graph.name] = self._free(kept.value if kept is not None else stem(graph))
@@ -130,7 +130,7 @@ class ControlWriter:
         return loop
 
     def _region(self, block: ir.Block, graph: Graph, arguments: Sequence[IrValue]) -> None:
-        """Writes a graph's ops into a block; `arguments` are the `ir.Value`s of the graph's inputs."""
+        """Writes a graph's ops and a terminator into a block; `arguments` are the `ir.Value`s of the graph's inputs."""
         local = dict(zip(graph.inputs.values(), arguments, strict=True))
         ip = ir.InsertionPoint(block)
         write_definitions(graph, ip, local, masks=False, own=self.create)

@@ -16,11 +16,17 @@ from tiduc.dialect.shapes.types import bits
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
 
 MOST_ELEMENTS = 2**48
-"""More elements than any memory holds; their size in bytes still fits in 64 bits."""
+"""The largest element count that checks of sizes allow.
+
+No memory holds so many elements, and their size in bytes still fits in 64 bits.
+"""
 
 
 MOST_ROWS = 2**31 - 1
-"""The most elements of a dynamic array that a scatter updates: IREE numbers the array's rows by 32-bit integers."""
+"""The largest element count of a dynamic array that a scatter updates.
+
+IREE indexes the rows of this array by 32-bit integers.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def all_sizes(x: Value) -> list[int | Size]:
 
 
 def _size_at(x: Value, i: int) -> Any:
-    """The size in entry i of a shape vector."""
+    """The size that entry i of the vector x contains."""
     origin = entry(x, i)
     return origin.combine(*(size_of(*place) for place in origin.places))
 
@@ -115,7 +121,10 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:
-    """Requires that a reshape keeps the element count. Bounds both counts first, so that no product overflows."""
+    """Requires that a reshape keeps the element count.
+
+    First requires that both counts are at most `MOST_ELEMENTS`, so that no product of sizes overflows.
+    """
     x, y = all_sizes(op.operands[0]), all_sizes(op.result)
     if any(isinstance(n, Size) for n in (*x, *y)):
         yield from (Requirement(COUNT, sizes, MOST_ELEMENTS) for sizes in (x, y))
@@ -217,4 +226,7 @@ BOUNDS: dict[str, Bounds] = {
     "chlo.top_k": _top_k,
     **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
-"""Relations by op name; other ops require none beyond those of `dialect/dynamic/required.py`."""
+"""Maps an op name to a function that yields the relations which an op of this name requires.
+
+An op that is not listed requires only the relations that `dialect/dynamic/required.py` derives.
+"""

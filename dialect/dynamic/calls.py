@@ -1,11 +1,12 @@
-"""Replaces JAX's custom calls for dynamic sizes by static ops where their sizes turn out to be static (`make_static`).
+"""`make_static` replaces JAX's custom calls for dynamic sizes by static ops. It requires that all sizes are constants.
 
     custom_call @stablehlo.dynamic_top_k(%x, 2)                     chlo.top_k(%x) {k = 2}
     custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
     custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
 
-The pass stablehlo-refine-shapes does not support these calls. `mark_sums` marks the results of windowed reductions that
-are sums. Rules need this mark, because they cannot read the called function, which is the reduction's body.
+The pass stablehlo-refine-shapes does not support these calls. `mark_sums` adds an attribute to windowed reductions: the
+indices of the results that are sums. Derivative rules need the attribute, because the body of the reduction is a called
+function, which rules cannot read.
 
     custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
@@ -34,7 +35,10 @@ SUMS = "tidu.sums"
 
 
 def violation(op: IrOp) -> str | None:
-    """Why a call for dynamic sizes is invalid. None for a valid call, and for any other op."""
+    """The reason why a call for dynamic sizes is invalid, as a predicate such as "takes ...".
+
+    Returns None for a valid call, and for any other op.
+    """
     name, count = call_target(op), len(op.results)
     ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
     if name == DYNAMIC_TOP_K and (len(ranks) != 2 or count != 2 or ranks[0] < 1 or ranks[1] != 0):
@@ -55,7 +59,7 @@ def violation(op: IrOp) -> str | None:
 
 
 def make_static(module: ir.Module) -> None:
-    """Replaces the calls of a module whose array operands have static shapes and whose other operands are constants."""
+    """Replaces each call for dynamic sizes whose arrays have static shapes and whose other operands are constants."""
     functions = {symbol(op): op for op in operations(module.body)}
     for call in within(module.operation, (CUSTOM_CALL,)):
         if call_target(call) == DYNAMIC_TOP_K:
@@ -79,7 +83,7 @@ def _top_k(call: IrOp) -> None:
 def _approx_top_k(call: IrOp) -> None:
     """Replaces a call by `ApproxTopK`, with k as an attribute.
 
-    stablehlo-canonicalize-dynamism has removed the shape operands.
+    The pass stablehlo-canonicalize-dynamism must have removed the shape operands before.
     """
     *operands, k = call.operands
     given = _constants([k])
@@ -125,7 +129,7 @@ def _copy(body: ir.Block, region: ir.Region) -> None:
 
 
 def _constants(values: Sequence[IrValue]) -> list[NDArray[np.int64]] | None:
-    """The elements of each value; None if a value is not a constant."""
+    """The elements of each value as an array; None unless all values are constants."""
     constants = [defined_by(x, "stablehlo.constant") for x in values]
     known = [each for each in constants if each is not None]
     if len(known) < len(constants):
@@ -142,9 +146,10 @@ def _replace(
     attributes: Mapping[str, ir.Attribute],
     regions: int = 0,
 ) -> ir.Operation:
-    """Creates an op in place of a call.
+    """Replaces a call by a new op, and returns the op.
 
-    Converts the new results to the types of the call's results; stablehlo-refine-shapes removes the conversions.
+    Converts the new results to the types of the call's results. The pass stablehlo-refine-shapes later removes these
+    conversions.
     """
     ip, location = ir.InsertionPoint(call), call.location
     op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)

@@ -5,8 +5,9 @@
       %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
-`required.py` has the requirements of each op. This file visits the ops in the order in which they run, including those
-of loops, branches and calls. After a check, its requirement is known to hold.
+`required.py` gives the requirements of each op. This file visits the ops in the order in which they run, including the
+ops in loops, branches and called functions. A requirement that was checked is known to hold for all later ops, which
+therefore do not check it again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +33,10 @@ KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 
 @dataclass(frozen=True)
 class Placed:
-    """A check, the op that requires it, and the op before which it runs; None stands for the start of the function.
+    """A check, the op that requires it, and the op before which it runs.
 
-    `always` is false for a check in a loop or branch, because it may not run.
+    `before` is None for a check at the start of the function. `always` is false for a check in a loop or a branch,
+    because the check may not run.
     """
 
     check: Check
@@ -50,10 +52,10 @@ class Placed:
 
 
 class FunctionSizes:
-    """The checks of one function, in the order in which they run, and its atoms (see forms.py).
+    """Finds the checks of one function, in the order in which they run, and the function's atoms (see forms.py).
 
     `values` maps each `ir.Value` to its `Value`. The first `input_sizes` atoms are dynamic dimensions of inputs.
-    `beyond` is the first op with sizes that no check can express, and the reason.
+    `beyond` is the first op whose sizes no check can express, with the reason; None if there is no such op.
     """
 
     def __init__(self, module: "ModuleSizes", function: IrOp, given: Iterable[KnownSize] = ()) -> None:
@@ -89,7 +91,7 @@ class FunctionSizes:
         return str(given[NAME].value) if NAME in given else f"argument {i}"
 
     def result(self, i: int, d: int) -> Form:
-        """The size of a dimension of a result."""
+        """The form of the size of dimension d of result i."""
         return self._known.form(size_of(self.returned[i], d))
 
     def _value(self, x: IrValue, definition: Definition | None = None) -> Value:
@@ -140,7 +142,10 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Places a check of a requirement. First places checks that the sizes in the requirement are in range."""
+        """Adds the check that a requirement needs, if any, before the op `before`, by default before `op`.
+
+        First adds checks that the sizes in the requirement fit in 32 bits.
+        """
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):
@@ -154,7 +159,7 @@ class FunctionSizes:
             self._place(check, op, before, known, top)
 
     def _in_range(self, form: Form, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
-        """Places checks that a size fits in 32 bits; otherwise the program's i32 arithmetic on sizes wraps around."""
+        """Adds checks that a size fits in 32 bits, because the program's i32 arithmetic on sizes could wrap around."""
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, _ = self.atoms.listed[form[0][0][0]]
             if kind in ("entry", "scalar") and not _is_wide(of):
@@ -174,7 +179,7 @@ class FunctionSizes:
             known.learn(left)
 
     def _products_fit(self, check: Check, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
-        """Places checks that products of more than two sizes fit in 64 bits."""
+        """Adds checks that products of more than two sizes in `check` fit in 64 bits."""
         for form in () if check.relation == COUNT else (check.a, check.b):
             for monomial, _ in form:
                 if len(monomial) > 2:
@@ -186,10 +191,10 @@ class FunctionSizes:
             yield from self.atoms.read_by(form)
 
     def _is_input(self, number: int) -> bool:
-        """Whether an atom is known when the function starts.
+        """Whether a check at the start of the function can read an atom.
 
-        In a public function, only dimensions of inputs are known then. In a private function, entries of inputs are
-        known, too.
+        In a public function, such a check reads only dimensions of inputs. In a private function, it also reads
+        elements of inputs.
         """
         kind, of, _ = self.atoms.listed[number]
         return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")
@@ -197,7 +202,7 @@ class FunctionSizes:
     # ---- control flow --------------------------------------------------------------------------------------
 
     def _while(self, op: IrOp, known: Known, top: bool) -> None:
-        """Visits a loop. Requires that an iteration does not change the sizes of the carries."""
+        """Visits a loop. Requires that an iteration does not change the sizes of the loop-carried values."""
         initial = [self.values[x] for x in op.operands]
         condition, body = (region.blocks[0] for region in op.regions)
         for x, y in zip(initial, op.results, strict=True):
@@ -215,7 +220,7 @@ class FunctionSizes:
             self._sized(self._value(y), x)
 
     def _sized(self, x: Value, like: Value) -> None:
-        """Records that two values have equal sizes."""
+        """Records that x has the sizes of `like`."""
         for d in _dynamic_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
@@ -228,7 +233,7 @@ class FunctionSizes:
         top: bool,
         before: IrOp | None = None,
     ) -> None:
-        """Requires that a value has the static sizes of a type."""
+        """Requires that each dynamic dimension of x has the size of the type's dimension, if that is static."""
         if is_ranked(x):
             for d, n in enumerate(sizes_in(type_)):
                 if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
@@ -284,24 +289,24 @@ _CONTROL = {
 
 
 class _Translation:
-    """Translates sizes in a called function to sizes in terms of a call's arguments."""
+    """Rewrites sizes of a called function in terms of the arguments of one call."""
 
     def __init__(self, callee: FunctionSizes, arguments: Sequence[Value], known: Known) -> None:
         self._atoms, self._known = callee.atoms, known
         self._argument = dict(zip(callee.inputs, arguments, strict=True))
 
     def is_known(self, form: Form) -> bool:
-        """Whether a size follows from the arguments."""
+        """Whether a size depends only on the call's arguments."""
         return all(self._atoms.listed[i][1] in self._argument for i in self._atoms.read_by(form))
 
     def check(self, check: Check) -> Check:
-        """A check in the called function, in terms of the call's arguments."""
+        """Rewrites a check of the called function in terms of the call's arguments."""
         if check.relation == COUNT:
             return Check(COUNT, tuple(sorted(map(self.form, check.a))), check.b)
         return Check(check.relation, self.form(check.a), self.form(check.b))
 
     def form(self, form: Form) -> Form:
-        """A size in the called function, in terms of the call's arguments. Requires `is_known(form)`."""
+        """Rewrites a size of the called function in terms of the call's arguments. Requires `is_known(form)`."""
         replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
         return self._known.form(as_size(form, self._atoms, replaced))
 
@@ -315,7 +320,7 @@ class _Translation:
 
 
 class ModuleSizes:
-    """The checks of sizes that the functions of a module need."""
+    """Finds the checks of sizes that the functions of a module need."""
 
     def __init__(
         self, module: ir.Module | IrOp, given: Mapping[str, Iterable[KnownSize]] | None = None

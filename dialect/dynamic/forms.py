@@ -23,7 +23,7 @@ Form = tuple[tuple[tuple[int, ...], int], ...]
 LARGEST = 2**31 - 1
 """The largest dimension of an input, and the largest size that a program reads from an integer.
 
-`get_dimension_size` returns an i32. The product of two sizes fits 64 bits.
+`get_dimension_size` returns an i32. A product of two such sizes fits in 64 bits.
 """
 
 READ = ("dimension", "entry", "scalar")
@@ -39,7 +39,7 @@ class Atoms:
         self._numbers: dict[Atom, int] = {}
 
     def number(self, one: Atom) -> int:
-        """The number of an atom."""
+        """The number of an atom. A new atom gets the next number."""
         if one not in self._numbers:
             self._numbers[one] = len(self.listed)
             self.listed.append(one)
@@ -70,7 +70,7 @@ def as_number(form: Form) -> int | None:
 
 
 def as_size(form: Form, atoms: Atoms, replaced: Mapping[int, int | Size] | None = None) -> Any:
-    """A form as an int or a `Size`; `replaced` maps atom numbers to sizes to substitute."""
+    """Converts a form to an int or a `Size`. `replaced` maps atom numbers to sizes that are substituted for atoms."""
     total: Any = 0
     for monomial, factor in form:
         term: Any = factor
@@ -114,7 +114,7 @@ class Check:
 
 
 class Known:
-    """The facts about sizes that hold at a point of a program. `inner` copies them for a region to extend."""
+    """The facts about sizes that hold at a point of a program."""
 
     def __init__(self, atoms: Atoms, outer: "Known | None" = None) -> None:
         self.atoms = atoms
@@ -126,7 +126,7 @@ class Known:
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
-        """A copy of the facts, to which the ops of a region add facts."""
+        """A copy of the facts for a region. Facts that hold only in the region are added to the copy."""
         return Known(self.atoms, self)
 
     # ---- forms ---------------------------------------------------------------------------------------------
@@ -152,7 +152,10 @@ class Known:
         return times(a, b) if kind == "product" else self.computed(kind, a, b)
 
     def _followed(self, kind: str, op: Definition, where: int | None) -> Form | None:
-        """The form of an integer that the program computes from sizes; None if the op is not understood."""
+        """The form of an integer that the op `op` computes from sizes; None if forms cannot express this op.
+
+        `where` is the index of the integer in a vector, or None for a scalar.
+        """
         if op.name == "shape.broadcast" and where is not None:
             return self._entry_of_broadcast(op, where)
         if op.name not in _COMPUTED:
@@ -178,7 +181,10 @@ class Known:
         return self._solved.get(number, (((number,), 1),))
 
     def computed(self, kind: str, a: Form, b: Form) -> Form:
-        """The quotient, maximum or broadcast of two forms, as `kind` says; simplified if possible."""
+        """The form of the quotient, the maximum or the broadcast of two forms, simplified if possible.
+
+        `kind` is "quotient", "maximum" or "broadcast".
+        """
         m, n = as_number(a), as_number(b)
         if kind == "quotient":
             b = self._divisor(b)
@@ -199,9 +205,9 @@ class Known:
         return (((self.atoms.number((kind, a, b)),), 1),)
 
     def _divisor(self, form: Form) -> Form:
-        """The form n of a divisor max(n, 1); any other divisor unchanged.
+        """Returns n for a divisor max(n, 1), and any other divisor unchanged.
 
-        Each quotient takes the maximum of its divisor and 1 anyway.
+        The maximum is redundant, because a quotient replaces a divisor below 1 by 1.
         """
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, where = self.atoms.listed[form[0][0][0]]
@@ -212,7 +218,7 @@ class Known:
     def quotient(self, a: Form, b: Form) -> Form | None:
         """The quotient a / b of a `stablehlo.divide`.
 
-        None unless its rounding toward zero is known to give the floor.
+        `divide` rounds toward zero, but a form's quotient rounds down. Returns None unless both are known to agree.
         """
         return self.computed("quotient", a, b) if self.never_negative(a) and self._positive(b) else None
 
@@ -224,7 +230,7 @@ class Known:
         return kind == "maximum" and (self._positive(of) or self._positive(where))
 
     def reduced(self, form: Form, replaced: Mapping[int, Form] | None = None) -> Form:
-        """A form with forms substituted for atoms; by default, the solutions of the known equations."""
+        """Substitutes forms for the atoms in a form. By default, substitutes the solutions of the known equations."""
         replaced = self._solved if replaced is None else replaced
         total: Form = ()
         for monomial, factor in form:
@@ -242,7 +248,7 @@ class Known:
     # ---- relations -----------------------------------------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
-        """Whether a form is known to be nonnegative, because all of its terms are."""
+        """Whether all terms of a form are known to be nonnegative."""
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:
@@ -291,7 +297,7 @@ class Known:
         return None if simple is None or simple in self._checked else simple
 
     def learn(self, check: Check) -> None:
-        """Adds the fact that a check has established before this point of the program."""
+        """Records that a check has succeeded before this point of the program."""
         self._checked.add(check)
         if check.relation == COUNT:
             most = as_number(check.b) or 0
@@ -321,7 +327,10 @@ _COMPUTED: dict[str, Callable[[Known, Form, Form], Form | None]] = {
     "stablehlo.multiply": lambda known, a, b: times(a, b),
     "stablehlo.subtract": lambda known, a, b: plus(a, b, -1),
 }
-"""The form of each arithmetic op on sizes. `dialect/shapes/origins.py` supports fewer of these ops, on scalars only."""
+"""Maps an arithmetic op on sizes to a function that returns the form of its result, or None if it is unknown.
+
+`dialect/shapes/origins.py` supports fewer of these ops, and only on scalars.
+"""
 
 
 def _equal(known: Known, check: Check) -> Check | None:

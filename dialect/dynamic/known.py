@@ -1,4 +1,4 @@
-"""Expresses dynamic dimensions by dimensions of other values, such as those of a tangent by those of its primal."""
+"""Expresses dynamic dimensions of one value in terms of dimensions of others; a tangent has the sizes of its primal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -38,7 +38,7 @@ def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[
 
 
 def _dynamic_sizes(x: Value) -> Iterator[tuple[int, Size]]:
-    """The dynamic dimensions of a value with their sizes; none if the value is not a ranked tensor."""
+    """Yields the dynamic dimensions of a value with their sizes; yields none if the value is not a ranked tensor."""
     if isinstance(x.type, ir.RankedTensorType):
         for d, n in enumerate(sizes_in(x.type)):
             if n == DYNAMIC:

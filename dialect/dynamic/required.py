@@ -70,7 +70,7 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
     "arith.constant arith.index_cast arith.addi arith.subi arith.muli func.return shape.assuming_yield "
     "shape.shape_of tensor.dim tensor.from_elements".split()
 )
-"""Ops without requirements on sizes."""
+"""Ops that require nothing of the sizes of their operands."""
 
 
 # ---- dimensions that must be equal -----------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
 
 
 def _arrays(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """The arrays that are reduced together have equal sizes. They are the first half of the operands."""
+    """The arrays that an op reduces, the first half of its operands, must have equal sizes."""
     first, *others = op.operands[: len(op.operands) // 2]
     yield from (((x, d), (first, d)) for x in others for d in range(rank_of(x)))
 
@@ -165,4 +165,7 @@ EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Dimension, Dimen
     "stablehlo.sort": _sort,
     "stablehlo.triangular_solve": _triangular_solve,
 }
-"""Pairs of dimensions of operands, or of operands and results, that must be equal."""
+"""Maps an op name to a function that yields pairs of dimensions whose sizes must be equal.
+
+The dimensions are those of operands and results.
+"""

@@ -1,7 +1,7 @@
 """Formulas for the sizes of results: those of `shapes/origins.py`, and further ones that only `required.py` needs.
 
-The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` lacks them on purpose:
-derivative rules read the sizes of the results of these ops from the results themselves.
+The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` omits them on purpose:
+derivative rules use `origins.py`, and should read the sizes of such results from the results themselves.
 """
 
 import functools
@@ -53,7 +53,11 @@ def _broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def windows(n: int | Size, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
-    """The number of windows along a dimension of n elements; `size` is the window's size, `base` the base dilation."""
+    """The number of windows along a dimension of n elements.
+
+    `size`, `stride` and `dilation` describe the window; `base`, `low` and `high` are the base dilation and the paddings
+    of the array.
+    """
     padded = n + positive(n - 1) * (base - 1) + low + high
     return positive((padded - ((size - 1) * dilation + 1)) // stride + 1)
 
@@ -108,7 +112,7 @@ def _chlo_broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def aligned(op: Definition) -> Iterator[tuple[int, Dimension]]:
-    """Yields each dimension of the result with each operand dimension that is broadcast along it."""
+    """Yields pairs: a dimension of the result, and an operand's dimension that is broadcast to it."""
     rank = rank_of(op.result)
     for x in op.operands:
         along = list(range(rank - rank_of(x), rank))
@@ -139,13 +143,13 @@ ORIGINS: dict[str, Rule] = {
     "chlo.top_k": _top_k,
     **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
-"""By op name, the rules of `dialect/shapes/origins.py` and the formulas above."""
+"""Maps an op name to its formula for the sizes of results: a rule of `dialect/shapes/origins.py`, or one above."""
 
 SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
-"""By op name, the indices of the operands that are vectors of sizes."""
+"""Maps an op name to the indices of those operands that are vectors of sizes."""
 
 PLACES_IN = frozenset(name for name in SIZES_IN if TRAITS[name].sizes == "formula")
-"""Ops that read an array at positions which their vectors of sizes give.
+"""Ops that slice, gather or pad an array, where operands give the sizes of slices or paddings.
 
-They need checks even if all shapes are static.
+These operands need checks even if all shapes are static.
 """

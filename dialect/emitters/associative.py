@@ -1,8 +1,9 @@
-"""Reductions, prefixes and windows of an associative function, by few applications of the function to whole tensors.
+"""Emits reductions, prefix scans and windowed reductions by any associative function.
 
-The function takes two lists of tensors, the earlier and the later elements, and returns a list of tensors. All have one
-shape. StableHLO allows any grouping of the elements of a reduction, but no other order, so neighbours are combined. The
-numbers of combined elements and of residuals are linear in the number of elements, except for windows.
+Each step applies the function to whole tensors, so that few steps suffice. The function takes two lists of tensors, the
+earlier and the later elements, and returns a list of tensors; all tensors have the same shape. StableHLO allows any
+grouping of the elements of a reduction, but no other order, so neighbours are combined. In reductions and scans, the
+number of combined elements and the size of the residuals are linear in the number of elements.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -21,7 +22,10 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """Combines all elements along dimension 0, at least one: neighbours, or halves if the function commutes."""
+    """Combines all elements along dimension 0, which must not be empty.
+
+    Each step combines neighbours or, if the function is commutative, the first half with the second half.
+    """
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
@@ -62,7 +66,8 @@ def over_windows(
 ) -> Values:
     """Combines an initial value and the elements of each window, in row-major order.
 
-    Padding consists of initial values. If these are `neutral`, cumulative windows omit the first value and the padding.
+    Padding consists of initial values. If `neutral`, combining an element with an initial value does not change the
+    element. The initial value of each window is then omitted, and so is the padding of cumulative windows.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -77,14 +82,14 @@ def over_windows(
 
 
 def everywhere(b: StablehloOps[V, Never], scalars: Values, sizes: Sequence[Extent]) -> Values:
-    """Scalars, each broadcast to `sizes`."""
+    """The scalars, each broadcast to the shape `sizes`."""
     return [b.broadcast_in_dim(v, [], list(sizes)) for v in scalars]
 
 
 def part(
     b: StablehloOps[V, Never], values: Values, d: int, start: int, limit: int, stride: int = 1
 ) -> Values:
-    """The slices of the values from `start` up to but excluding `limit` along dimension d."""
+    """Slices each value along dimension d, from `start` up to but excluding `limit`, with the given stride."""
     sizes = shape(values[0])
     if (start, limit, stride) == (0, sizes[d], 1):
         return values
@@ -102,7 +107,8 @@ def _halves(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, 
 def _neighbours(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
     """The elements at even and at odd places along dimension d; an odd last element is left out.
 
-    The pairs become a dimension, because a slice with a stride would transpose to interior padding.
+    Reshapes the pairs to a dimension of size 2 and slices it, because the transpose of a slice with a stride would be
+    an interior padding.
     """
     half = shape(values[0])[d] // 2
     paired = [_with(b, v, d, [half, 2]) for v in part(b, values, d, 0, 2 * half)]
@@ -143,9 +149,10 @@ def _cumulative(
     forward: bool,
     neutral: bool,
 ) -> Values:
-    """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
+    """Combines cumulative windows along dimension d: prefixes if `forward`, else suffixes.
 
-    At position o of n, n - o initial values precede a prefix; one initial value precedes a suffix, and o follow it.
+    The initial values that pad a window are combined, too. At position o of n, n - o initial values precede a prefix;
+    one initial value precedes a suffix, and o initial values follow it.
     """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:
@@ -163,7 +170,7 @@ def _cumulative(
 def _windows_along(
     b: StablehloOps[V, Never], combine: Combine, values: Values, d: int, window: Window
 ) -> Values:
-    """Combines the elements of each window along dimension d of padded tensors, by windows that double in size.
+    """Combines the elements of each window along dimension d of padded tensors, from windows of sizes 1, 2, 4, ...
 
     Let P_n[o] be the combination of the n elements o, o + dilation, ...; then P_(m+n)[o] = P_m[o] P_n[o + m dilation].
     """

@@ -1,4 +1,4 @@
-"""Reads, builds and copies regions over scalars: the bodies of reducers and comparators."""
+"""Reads, builds and copies regions that compute with scalars, such as the bodies of reductions and comparators."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from tiduc.dialect.ops.shardy import CONSTRAINTS
 from tiduc.dialect.shapes.sizes import Extent
 
 _NUMBERS = int, float
-"""The types of operands that `IrEmitter` turns into constants."""
+"""The Python types that `IrEmitter` accepts as operands, and turns into constants."""
 
 
 class IrEmitter(StablehloOps[IrValue, float]):
-    """Emits operations of MLIR at an insertion point. An operand may be a number."""
+    """Emits MLIR operations at an insertion point. An operand may be a Python number."""
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location) -> None:
         self.constants = {}
@@ -56,9 +56,9 @@ class IrEmitter(StablehloOps[IrValue, float]):
         raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def inlined(self, region: ir.Region, arguments: Sequence[IrValue]) -> list[IrValue]:
-        """Emits the ops of an `ir.Operation`'s region with these arguments.
+        """Emits copies of the ops in a region, with `arguments` in place of the region's arguments.
 
-        Returns the values that the region returns.
+        Returns the values that correspond to the operands of the region's terminator.
         """
         values: dict[IrValue, IrValue] = dict(zip(region.blocks[0].arguments, arguments, strict=True))
         *inside, last = operations(region.blocks[0])
@@ -67,7 +67,10 @@ class IrEmitter(StablehloOps[IrValue, float]):
         return [values.get(x, x) for x in last.operands]
 
     def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
-        """Emits a copy of an op whose operands are replaced by the map `values`. Adds the results to the map."""
+        """Emits a copy of an op, and replaces its operands and captured values by the map `values`.
+
+        Adds the results to the map.
+        """
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):
             if x in values:
@@ -86,7 +89,7 @@ class RegionBuilder(IrEmitter):
         super().__init__(ir.InsertionPoint(self.block), location)
 
     def returns(self, *values: IrValue) -> None:
-        """Ends the region, which returns `values`."""
+        """Ends the region with a `stablehlo.return` of `values`."""
         self.emit_all("stablehlo.return", values, ())
 
     def copy_of(self, op: Definition, region: int, arguments: Sequence[IrValue]) -> dict[IrValue, IrValue]:
@@ -94,8 +97,8 @@ class RegionBuilder(IrEmitter):
 
         Returns a map from the values in the region to their copies.
 
-        MLIR's folder may have moved constants out of the region, so captured constants are copied into it. Callers
-        refuse an op for which `self_contained` is false.
+        MLIR's folder may have moved constants out of the region, so captured constants are copied into the new region.
+        Requires `self_contained(op)`.
         """
         block = op.regions[region].blocks[0]
         values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))
@@ -121,11 +124,10 @@ def returned(op: Definition | IrOp, region: int = 0) -> tuple[IrValue, ...]:
 
 
 def reducer(op: Definition | IrOp, result: int = 0, region: int = 0) -> str | None:
-    """The name of the op that computes result number `result` of a body.
+    """The name of the binary op that a reducer's body applies for result number `result`, such as `stablehlo.add`.
 
-    None unless the op's two operands are the arguments for this result, in any order.
-
-    Sharding constraints, which JAX may put on the result, are skipped: they have no effect on a scalar.
+    None unless the op's two operands are the two arguments for this result, in any order. Skips sharding constraints,
+    which JAX may put on the result, because they have no effect on a scalar.
     """
     block = op.regions[region].blocks[0]
     value, arguments = returned(op, region)[result], list(block.arguments)

@@ -1,7 +1,7 @@
-"""The builder: emits ops into a new graph, and derives their active masks.
+"""The builder: emits ops into a new graph, and derives their active masks, which flag operands computed from tangents.
 
-The builder names no op. An op set subclasses it, and adds the ops of its vector space (`add`, `zero`, `multiply`) and
-the methods that its rules use (`dialect/emitters/stablehlo.py`).
+The class `Builder` contains no op names. A subclass for an op set adds the ops of its vector space (`add`, `zero`,
+`multiply`) and the methods that its rules use (`dialect/emitters/stablehlo.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,19 +19,22 @@ from tiduc.dialect.ops.ir_types import Attributes
 from tiduc.dialect.shapes.sizes import Extent
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
-"""The masks of two operands, indexed by their flags. Ops share these tuples, which saves time and memory."""
+"""The active masks of ops with two operands: `_OF_TWO[flag of the first][flag of the second]`.
+
+Ops share these tuples, which saves time and memory.
+"""
 
 
 @dataclass
 class Notes:
-    """Facts that the rules of one graph share.
+    """Facts that derivative rules share while one graph is built.
 
-    - `moving` holds the cotangents whose masks move (`masks.py`).
+    - `moving` holds the cotangents whose masks move behind other ops (`masks.py`).
     - `steep` holds the inputs whose cotangents an op outside the graph may multiply by an infinite slope.
     - `infinite` says which values may be infinite (`masks.py`).
-    - `readers` maps each value of a graph to the names of the ops that read it.
-    - `factors` maps the second result of a `geqrf` to the factors that `orgqr` needs.
-    - `terms` maps results of ops that are not linearized yet to terms to add to their tangents.
+    - `readers` maps a graph to a map from each of its values to the names of the ops that read the value.
+    - `factors` maps the second result of a `geqrf` to the factors that the rule of `orgqr` needs.
+    - `terms` maps results of ops that are not linearized yet to terms that will be added to their tangents.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -45,8 +48,8 @@ class Notes:
 class Builder(Emits[Value, Never]):
     """Builds one graph. `finish` adds the graph to the view.
 
-    Operands may be values of any graph. Emitted ops get the location `location`: that of the op for which a rule is
-    called.
+    Operands may be values of any graph. Emitted ops get the location `location`, which is that of the op whose rule is
+    running.
     """
 
     def __init__(self, view: View, name: str) -> None:
@@ -55,7 +58,7 @@ class Builder(Emits[Value, Never]):
         self.graph.held = (view,)
         self.location: ir.Location = ir.Location.unknown()
         self.constants: dict[Any, Value] = {}  # each constant is emitted once per graph
-        self.engine: Any = None  # the functions that a stage lends to rules (passes/rules/lent.py)
+        self.engine: Any = None  # functions of the stage that rules may call (passes/rules/lent.py)
         self.notes = Notes()
         self.tangents: Collection[Value] = ()  # inputs under transposition, which rules must not read
         self._linear: set[Value] = set()
@@ -63,9 +66,10 @@ class Builder(Emits[Value, Never]):
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
-        """The input with this key. A linear input is new; the input and all values computed from it are active.
+        """Adds the input with this key to the graph, and returns it. If the view has the input already, reuses it.
 
-        Raises `RequestError` if the view has an input with this key, and its type differs or `linear` is set.
+        With `linear`, the input is a tangent or cotangent, so it and all values computed from it are active. Raises
+        `RequestError` if the view has an input with this key, and its type differs or `linear` is set.
         """
         value = self.view.inputs.get(key)
         if value is not None and (linear or value.type != type_):
@@ -100,7 +104,7 @@ class Builder(Emits[Value, Never]):
     ) -> tuple[Value, ...]:
         """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing.
 
-        The regions of a tuple of functions are cached, so each tuple's functions are called once.
+        Regions are cached by the tuple of functions, so the functions of each tuple are called only once.
         """
         source = self.view.holder(name, tuple(regions), self.location) if regions else None
         op = Definition(name, tuple(operands), self.graph, None, attributes, source, (), self.location)
@@ -162,7 +166,7 @@ class Builder(Emits[Value, Never]):
         return results
 
     def size(self, n: Extent) -> Value:
-        """A size as an i32 scalar, which an op set with dynamic shapes supplies."""
+        """A size as an i32 scalar. A subclass for an op set with dynamic shapes implements this method."""
         raise NotImplementedError
 
     def is_linear(self, x: Value) -> bool:

@@ -47,7 +47,7 @@ class DynamicShapes(Emits[V, N]):
         return self.concatenate(parts, 0)
 
     def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: V) -> V:
-        """A number broadcast to the shape of a value."""
+        """`value` as an array of this element type and of the shape of `like`."""
         type_ = with_element(like.type, element_type)
         if is_dynamic(type_):
             scalar = self.constant(value, with_shape(type_, []))
@@ -66,7 +66,7 @@ class DynamicShapes(Emits[V, N]):
         return self.emit(BROADCAST, (x, self.sizes(sizes)), type_, attributes)
 
     def dynamic_iota(self, dimension: int, type_: ir.Type, sizes: Sequence[Extent]) -> V:
-        """0, 1, 2, ... along a dimension of an array of these sizes."""
+        """An array of these sizes with the values 0, 1, 2, ... along a dimension."""
         attributes = {"iota_dimension": i64(dimension)}
         return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
 
@@ -166,7 +166,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
 
 
 def unknown_sizes(type_: ir.Type) -> UnknownSize:
-    """The error for a type with dynamic dimensions if no value provides their sizes."""
+    """Returns the error for a type with dynamic dimensions whose sizes no value provides."""
     return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
         "with stablehlo-refine-shapes"
@@ -185,8 +185,8 @@ def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.D
 def say_expanding(function: IrOp, inputs: Sequence[Value]) -> None:
     """Sets the attributes of `expanding` on each `dynamic_broadcast_in_dim` in a function and its regions.
 
-    `inputs` are the inputs of the graph from which the function was lowered. The graph may know relations between their
-    sizes.
+    `inputs` are the inputs of the graph from which the function was lowered. Relations between their sizes that the
+    graph knows are used, too.
     """
     graph, values = Graph(""), dict[IrValue, Value]()
 

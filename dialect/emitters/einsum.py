@@ -7,7 +7,10 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.ops.ir_types import Attributes
 
 Path = Sequence[Sequence[int]]
-"""For each step, the indices of its operands among the remaining terms. Its result becomes the last remaining term."""
+"""An order of contraction. Each step is the indices of the terms that it contracts, in the list of remaining terms.
+
+The step removes these terms from the list, and appends its result.
+"""
 
 
 def along_path(
@@ -17,10 +20,10 @@ def along_path(
     path: Path,
     attributes: Attributes,
 ) -> tuple[V, str]:
-    """Contracts terms, which are pairs of an array and its distinct letters.
+    """Contracts `terms`, which are pairs of an array and a string with a distinct letter for each dimension.
 
-    Returns such a pair, whose letters are those of `result` in some order. `attributes` are those of each
-    `dot_general`.
+    Returns such a pair, whose letters are those of `result` in some order. Each emitted `dot_general` gets
+    `attributes`.
     """
     left, wanted = list(terms), set(result)
     for step in path:
@@ -48,6 +51,6 @@ def _product(
 
 
 def _sum_of_others(b: StablehloOps[V, N], x: V, of: str, kept: set[str]) -> tuple[V, str]:
-    """The sum over the letters that are not in `kept`, and the letters that remain."""
+    """Sums x over the dimensions whose letters are not in `kept`. Returns the sum and the remaining letters."""
     x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
     return x, "".join(letter for letter in of if letter in kept)

@@ -1,4 +1,4 @@
-"""Emitters of elementwise ops of StableHLO and CHLO: one line per op whose result has its operand's type."""
+"""Emitters of elementwise ops of StableHLO and CHLO. Ops whose result has the operand's type take one line each."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,10 @@ def _part(name: str) -> Callable[["Elementwise[V, N]", V], V]:
 
 
 class Elementwise(DynamicShapes[V, N]):
-    """Emits elementwise ops on operands of equal shapes; a condition or a bound may be a scalar."""
+    """Emits elementwise ops on operands of equal shapes.
+
+    The condition of `select` and the bounds of `clamp` may also be scalars.
+    """
 
     abs = _part("stablehlo.abs")
     and_ = _binary("stablehlo.and")
@@ -89,7 +92,7 @@ class Elementwise(DynamicShapes[V, N]):
         return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
 
     def part(self, name: str, x: V) -> V:
-        """`real`, `imag` or `abs` of a real x; `real` and `imag` need no op."""
+        """The result of `real`, `imag` or `abs` for a real x. `real` returns x, and `imag` a constant 0."""
         if name == "stablehlo.real":
             return x
         return self.constant(0, x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)

@@ -1,13 +1,15 @@
-"""masks: selects between a cotangent and zero, by which a branch that is not chosen does not affect the gradient.
+"""masks: selects between a cotangent and zero, so that the branch that a select does not choose has a zero gradient.
 
     y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
                                 not select(p, c, 0) / x, which is 0 / 0 at x = 0
 
-If the slope of an elementwise op of the branch may be infinite, the mask moves behind the elementwise ops of the
-branch. Otherwise the mask stays, because a moved mask costs one select per operand.
+If an elementwise op of the branch may have an infinite slope, the mask moves: it is applied to the result of the
+transposed elementwise ops, not to their input. Otherwise the mask stays at the input, because a moved mask costs one
+select per operand.
 
-A branch or a loop may not read a value from outside, whose cotangent is then zero. If an op outside may multiply this
-cotangent by an infinite slope, the transposed graph also returns a mask: true where the graph reads the value.
+If a `case` or a loop does not read a captured value at run time, the cotangent of the value is zero. If an op outside
+may multiply this cotangent by an infinite slope, the transposed graph also returns a mask: true where the graph reads
+the value.
 """
 
 import functools
@@ -26,12 +28,12 @@ from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predica
 _SELECT = "stablehlo.select"
 
 _DEEPEST = 4
-"""The largest depth of nested masks that move."""
+"""The largest number of nested masks on one cotangent that move."""
 
 _REACH = 32
-"""The most ops that are examined in a branch or in the computation of a slope.
+"""The largest number of ops that are examined in a branch, or in the computation of a slope.
 
-If there are more, the slope counts as infinite.
+If there are more ops, the slope is assumed to be infinite.
 """
 
 
@@ -46,7 +48,7 @@ class Masked:
 
 
 def masked(y: Value) -> Masked | None:
-    """The operands of y as a `Masked`; None unless y is a select between a value and zero."""
+    """The select that computes y, as a `Masked`; None unless y is a select between a value and zero."""
     op = defined_by(y, _SELECT)
     if op is None:
         return None
@@ -57,7 +59,7 @@ def masked(y: Value) -> Masked | None:
 
 
 def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
-    """Emits a mask. With `moves`, the mask moves behind the ops that read the result."""
+    """Emits the select of a mask. With `moves`, records that the mask may move behind ops that read the result."""
     y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
     if moves:
         b.notes.moving.add(y)
@@ -72,9 +74,9 @@ def moves(b: RecordEmitter, y: Value) -> bool:
 def unless_masked(
     b: RecordEmitter, ct: Value, function: Callable[[Value], Value], depth: int = _DEEPEST
 ) -> Value:
-    """function(ct), for a linear elementwise function.
+    """Applies a linear elementwise function to ct.
 
-    If ct has a mask that moves, the mask is applied to the result.
+    If ct has a mask that moves, applies the function to the unmasked cotangent, and the mask to the result.
     """
     mask = masked(ct) if depth and moves(b, ct) else None
     if mask is None:
@@ -85,7 +87,7 @@ def unless_masked(
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
     """Returns fewer terms with the same sum: terms with one mask predicate are added first, and then masked once."""
-    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # so no masks
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # no masks
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
     for y in terms:
@@ -113,7 +115,10 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
 
 
 def mask_of(b: RecordEmitter, y: Value) -> Value | None:
-    """The predicate that is true where all masks around y keep y: a scalar, or of y's shape. None if y has no mask."""
+    """A predicate that is true where none of the nested masks of y sets y to zero. None if y has no mask.
+
+    The predicate is a scalar, or has the shape of y.
+    """
     kept: Value | None = None
     x = y
     while (mask := masked(x)) is not None:
@@ -131,14 +136,14 @@ def in_shape(b: RecordEmitter, scalar: Value, like: Value) -> Value:
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Value]) -> None:
-    """Records the inputs whose cotangents an op outside of the transposed graph may multiply by an infinite slope."""
+    """Records which inputs have cotangents that an op outside of the transposed graph may multiply by infinity."""
     b.notes.steep = set(inputs)
 
 
 def reached(b: RecordEmitter, ct: Value) -> Value:
-    """A predicate, of the cotangent's shape, that is true where the cotangent is not masked.
+    """A predicate that is true where no mask sets the cotangent to zero. It has the cotangent's shape.
 
-    The predicate is constant if the cotangent has no mask.
+    Without masks, the predicate is constant, or a constant that is broadcast.
     """
     mask = mask_of(b, ct)
     if mask is None:
@@ -155,12 +160,12 @@ def is_everywhere(reached: Value) -> bool:
 
 
 def everywhere(b: RecordEmitter, reached: Value) -> Value:
-    """A constant scalar that is true, with the element type of `reached`."""
+    """The scalar constant true, with the element type of `reached`."""
     return b.constant(True, with_shape(reached.type, []))
 
 
 def mask_with(b: RecordEmitter, where: Value, ct: Value) -> Value:
-    """The cotangent, set to zero by a mask that moves where the predicate `where` is false."""
+    """Masks a cotangent: sets it to zero where the predicate `where` is false. The mask may move behind other ops."""
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
@@ -180,7 +185,8 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
     """Whether one of the elementwise linear ops that compute the tangent `branch` may have an infinite slope.
 
-    Ops outside of the graph count, too: those that may multiply the cotangent of an input in `steep` by such a slope.
+    Also true if `branch` depends on an input in `steep`, whose cotangent an op outside of the graph may multiply by an
+    infinite slope.
     """
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep
@@ -211,7 +217,7 @@ def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
 def _may_be_infinite(slope: Value) -> bool:
     """Whether some elements of a slope may be infinite while others are finite.
 
-    A broadcast scalar counts as finite: if it is infinite, the chosen elements are infinite, too.
+    A broadcast scalar counts as finite, because if it is infinite, all elements are, also those that a mask keeps.
     """
     waiting, seen = [slope], set[Definition]()
     while waiting:

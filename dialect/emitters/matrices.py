@@ -87,14 +87,17 @@ def diagonal(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
-    """1 / x, but 0 where |x| is at most the margin. The margin has one number per matrix or vector in x."""
+    """1 / x, but 0 where |x| is at most the margin. `margin` has one number for each matrix or vector in x."""
     zero, one = b.zeros_like(x), b.constant(1, x)
     none = is_within(b, b.abs(x), margin)
     return b.select(none, zero, b.divide(one, b.select(none, one, x)))
 
 
 def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
-    """Whether each size is at most the margin. `margin` has one number per matrix or vector in `size`."""
+    """Flags of the elements of `size` that are at most the margin.
+
+    `margin` has one number for each matrix or vector in `size`.
+    """
     return b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
 
 
@@ -123,12 +126,16 @@ def epsilon(x: V) -> float:
 
 
 def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
-    """Reduces flags along the dimensions: whether any flag is true."""
+    """Reduces flags along the dimensions by `or`."""
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 
 def successive(b: StablehloOps[V, Never], flags: V, like: V) -> tuple[V, V, V]:
-    """Unit vectors of the first and the last set flag, and a mask of pairs of successive set flags."""
+    """For each vector of flags, returns two one-hot vectors and a matrix.
+
+    The vectors mark the first and the last true flag. The matrix has true in row i and column j if flags i and j are
+    true and no flag between them is. The matrices have the shape of `like`.
+    """
     last, of = rank(flags) - 1, element(like)
     ones = b.convert(flags, of)
     before = triangle(b, columns(b, ones, like.type), lower=True)
@@ -144,7 +151,7 @@ def successive(b: StablehloOps[V, Never], flags: V, like: V) -> tuple[V, V, V]:
 
 
 def unless(b: StablehloOps[V, Never], flags: V, x: V) -> V:
-    """The matrices in x, and NaN in each matrix whose flag is true."""
+    """The matrices in x. A matrix whose flag is true is replaced by NaN."""
     everywhere = b.broadcast_in_dim(flags, range(rank(flags)), predicate(x.type))
     return b.select(everywhere, b.constant(float("nan"), x), x)
 
@@ -167,7 +174,7 @@ def unit_lower(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def without_last(b: StablehloOps[V, Never], x: V) -> V:
-    """The square matrices in x, with 1 as their last element."""
+    """The square matrices in x, with the element in the last row and column replaced by 1."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     places = b.add(*(b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1)))
     return b.select(b.compare(places, b.constant(2 * shape(x)[-1] - 2, integer), "EQ"), b.constant(1, x), x)
@@ -202,7 +209,10 @@ def rows_exchanged(b: StablehloOps[V, Never], x: V, pivots: V) -> V:
 
 
 def lu(b: StablehloOps[V, Never], a: V) -> tuple[V, V, V]:
-    """LAPACK's LU factors of the matrices in a, the pivots, and for each matrix the number of a zero pivot, or 0."""
+    """LAPACK's LU factors of the matrices in a, the pivots, and the status of each matrix.
+
+    The status is 0, or the number of a zero pivot, counted from 1.
+    """
     *batch, m, n = shape(a)
     integer = ir.IntegerType.get_signless(32)
     types = (a.type, *(with_element(with_shape(a.type, x), integer) for x in ([*batch, min(m, n)], batch)))
@@ -212,7 +222,7 @@ def lu(b: StablehloOps[V, Never], a: V) -> tuple[V, V, V]:
 
 
 def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> tuple[V, V]:
-    """The solutions x of a x = y by LU factorizations, and for each matrix the number of a zero pivot, or 0."""
+    """The solutions x of a x = y by LU factorizations, and the status of each matrix as in `lu`."""
     factors, pivots, status = lu(b, a)
     z = solve(b, factors, rows_exchanged(b, y, pivots), left=True, lower=True, adjoint=False, unit=True)
     return solve(b, factors, z, left=True, lower=False, adjoint=False), status
@@ -231,7 +241,7 @@ def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
 def _exchange(
     numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-    """Functions that fill the condition and the body of the loop over i.
+    """Functions that fill the condition and the body of the loop over i in `exchanged`.
 
     The body swaps entries by selects, not by updates, because the pivots of a batch differ.
     """

@@ -1,4 +1,4 @@
-"""`Emits`: the methods that all emitters have, those of graph records and those of MLIR operations.
+"""`Emits`: the methods that all emitters have, whether they emit graph records or MLIR operations.
 
     Emits[V, N]             emit, emit_all, size                 the protocol
       Elementwise[V, N]     add, multiply, compare, ...          methods that emit one op each, for both carriers
@@ -6,8 +6,8 @@
     Builder                 emits records into a graph           the carriers
     IrEmitter               emits operations at a place in MLIR
 
-A rule or a pass takes an emitter for one carrier. The values of `StablehloBuilder` are `Value`s. Those of `IrEmitter`
-are `IrValue`s, and its operands may be numbers, too. A function for both takes `StablehloOps[V, Never]`.
+Most rules and passes take an emitter for one carrier. `StablehloBuilder` emits `Value`s of a graph. `IrEmitter` emits
+`IrValue`s, and also accepts Python numbers as operands. A function for both carriers takes `StablehloOps[V, Never]`.
 """
 
 from abc import abstractmethod
@@ -22,10 +22,10 @@ from tiduc.dialect.ops.ir_types import Attributes, Typed
 from tiduc.dialect.shapes.sizes import Extent
 
 V = TypeVar("V", bound=Typed)
-"""The values that an emitter emits."""
+"""The type of the values that an emitter emits."""
 
 N = TypeVar("N", contravariant=True)
-"""The operands that are not values: `float` for an emitter that accepts numbers, otherwise `Never`."""
+"""The type of operands that are not values: `float` for an emitter that accepts numbers, otherwise `Never`."""
 
 Dims = Sequence[int] | NDArray[np.int64]
 """Indices of dimensions, or positions along dimensions."""

@@ -1,4 +1,4 @@
-"""Several arrays as one vector of real numbers, and back: y1 (2x3xf64), y2 (complex<f64>)  <->  8xf64.
+"""Flattens several arrays to one vector of real numbers, and back: y1 (2x3xf64), y2 (complex<f64>)  <->  8xf64.
 
 A complex array becomes its real parts, then its imaginary parts.
 """
@@ -16,19 +16,22 @@ from tiduc.dialect.shapes.types import element, is_complex, rank, shape, with_el
 
 
 def reals(x: Value) -> int:
-    """The number of real numbers in an array."""
+    """The number of real numbers in an array. A complex element has two."""
     count: int = prod(shape(x)) * (2 if is_complex(x) else 1)
     return count
 
 
 def real_type(like: Sequence[Value], sizes: Sequence[int]) -> ir.RankedTensorType:
-    """A tensor type of the sizes `sizes`, for the real numbers in arrays such as those in `like`."""
+    """The type of a tensor of shape `sizes` that holds real numbers of the arrays in `like`."""
     own = element(like[0])
     return with_element(with_shape(like[0].type, sizes), own.element_type if is_complex(like[0]) else own)
 
 
 def flattened(b: StablehloBuilder, values: Sequence[Value], batch: Sequence[int] = ()) -> Value:
-    """The real numbers of all values in one dimension, after the dimensions `batch` that all values begin with."""
+    """Concatenates the real numbers of all values along one dimension.
+
+    Each value begins with the batch dimensions `batch`; the result has these dimensions, too.
+    """
     count, parts = prod(batch), list[Value]()
     for v in values:
         rows = b.reshape(v, [*batch, prod(shape(v)) // count])
@@ -37,7 +40,10 @@ def flattened(b: StablehloBuilder, values: Sequence[Value], batch: Sequence[int]
 
 
 def unflattened(b: StablehloBuilder, x: Value, like: Sequence[Value]) -> list[Value]:
-    """The inverse of `flattened`: arrays with the types and shapes of those in `like`, from the last dimension of x."""
+    """The inverse of `flattened`: splits the last dimension of x into arrays of the element types and shapes of `like`.
+
+    The other dimensions of x come first in each array.
+    """
     last, ends = rank(x) - 1, accumulate(map(reals, like), initial=0)
     found = []
     for y, (start, end) in zip(like, pairwise(ends), strict=True):

@@ -1,4 +1,4 @@
-"""The builder of StableHLO, which rules and passes on graphs emit with."""
+"""The builder with which rules and passes emit StableHLO into graphs."""
 
 from collections.abc import Iterable
 
@@ -11,6 +11,6 @@ class StablehloBuilder(RecordEmitter):
     """Emits StableHLO and CHLO ops into a graph. A sum of masked terms gets one mask (`masks.py`)."""
 
     def sum(self, terms: Iterable[Value]) -> Value:
-        """The sum of values of one type. Terms with one mask predicate are added first, and then masked once."""
+        """The sum of values of one type. Terms with the same mask predicate are added first, and then masked once."""
         terms = list(terms)
         return super().sum(add_masked(self, terms)) if len(terms) > 1 else terms[0]

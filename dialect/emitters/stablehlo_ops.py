@@ -1,6 +1,6 @@
-"""`StablehloOps`: one thin method for each op that a rule emits; elementwise ones are in `elementwise.py`.
+"""`StablehloOps`: one short method for each op that rules emit. Methods of elementwise ops are in `elementwise.py`.
 
-The wheel has attribute builders for StableHLO, but no op classes, so the emitters create ops by name.
+The Python bindings have attribute builders for StableHLO, but no op classes, so emitters create ops by name.
 """
 
 import functools
@@ -92,7 +92,10 @@ class StablehloOps(Elementwise[V, N]):
     # ---- constants --------------------------------------------------------------------------------------------
 
     def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
-        """A constant with the type and sizes of `like`, a tensor type or a value: a splat, or an array of its shape."""
+        """A constant with the type and sizes of `like`, which is a tensor type or a value.
+
+        `value` is a number, or an array of the shape of `like`.
+        """
         type_: Any = like if isinstance(like, ir.Type) else like.type
         if is_dynamic(type_):
             if isinstance(like, ir.Type):
@@ -107,7 +110,7 @@ class StablehloOps(Elementwise[V, N]):
         return constant_op
 
     def iota(self, dimension: int, type_: ir.Type, sizes: Sequence[Extent] | None = None) -> V:
-        """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
+        """An array of the type `type_` with 0, 1, 2, ... along a dimension. A dynamic type requires `sizes`."""
         if is_dynamic(type_):
             if sizes is None:
                 raise unknown_sizes(type_)
@@ -151,7 +154,10 @@ class StablehloOps(Elementwise[V, N]):
         high: Sequence[Extent],
         interior: Sequence[Extent],
     ) -> V:
-        """x padded with `value`: `low` and `high` elements at the ends (removed if negative), `interior` in between."""
+        """x padded with `value`: `low` and `high` elements at the ends, and `interior` elements between neighbours.
+
+        Negative `low` and `high` remove elements.
+        """
         sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
         type_ = with_shape(x.type, sizes)
         if any_dynamic(low, high, interior):
@@ -166,8 +172,8 @@ class StablehloOps(Elementwise[V, N]):
     def reshape(self, x: V, sizes: Sequence[Extent]) -> V:
         """x reshaped to these sizes; x itself if it has them.
 
-        The op reads x even if x is a reshape. A rule that linearizes an expansion knows the tangent of x, but not that
-        of the operand of x. Merging composes the two reshapes.
+        If x is the result of a reshape, the two reshapes are not composed here: a rule that linearizes an expansion
+        knows the tangent of x, but not the tangent of the first reshape's operand. Merging composes them later.
         """
         type_ = with_shape(x.type, sizes)
         if is_dynamic(type_) or is_dynamic(x.type):
@@ -227,10 +233,10 @@ class StablehloOps(Elementwise[V, N]):
         contracting: Sequence[Sequence[int]],
         attributes: Attributes,
     ) -> V:
-        """The `dot_general` of x and y. Dimensions of the result: batching, then x's free, then y's free.
+        """The `dot_general` of x and y, which have equal element types.
 
-        `batching` and `contracting` are pairs: a list of x's dimensions and a list of y's dimensions. x and y have
-        equal element types.
+        `batching` and `contracting` are pairs: a list of x's dimensions and a list of y's dimensions. The result has
+        the batching dimensions first, then the other dimensions of x that are not contracted, then those of y.
         """
         pairs = tuple(map(tuple, batching)), tuple(map(tuple, contracting))
         type_, given = _contraction(x.type, y.type, *pairs, tuple(attributes.items()))
@@ -257,7 +263,7 @@ class StablehloOps(Elementwise[V, N]):
         type_: ir.Type,
         sorted_: bool = False,
     ) -> V:
-        """The slices of the operand with these sizes. Indices are clamped, so that slices are in bounds."""
+        """Gathers slices of these sizes from the operand. Indices are clamped, so that slices are in bounds."""
         attributes: dict[str, ir.Attribute] = {
             "dimension_numbers": numbers,
             "indices_are_sorted": ir.BoolAttr.get(sorted_),
@@ -278,9 +284,9 @@ class StablehloOps(Elementwise[V, N]):
         sorted_: bool = False,
         unique: bool = False,
     ) -> V:
-        """The operand with the updates combined into it at the indices; updates out of bounds are dropped.
+        """Combines updates with the elements of the operand at the indices. Updates out of bounds are dropped.
 
-        `reducer` names an op of two scalars; with None, the update replaces the operand's element.
+        `reducer` names an op of two scalars. If it is None, an update replaces the operand's element.
         """
         attributes: dict[str, ir.Attribute] = {
             "scatter_dimension_numbers": numbers,
@@ -296,7 +302,7 @@ class RecordEmitter(StablehloOps[Value, Never], Sizes):
     """Emits StableHLO and CHLO into a graph."""
 
     def conj(self, x: Value) -> Value:
-        """The conjugate as one op of CHLO, which identities can match. Lowering expands it."""
+        """The conjugate of x as one CHLO op, which identities can match. Lowering expands the op."""
         return self.emit("chlo.conj", (x,), x.type) if is_complex(x) else x
 
 

@@ -1,4 +1,4 @@
-"""Emitters of ops with windows."""
+"""Functions that emit `reduce_window` and `convolution` ops."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def reduce_window(
     window: Window,
     fill: Fill,
 ) -> tuple[V, ...]:
-    """Emits a `reduce_window` with the body that `fill` emits. Returns its results."""
+    """Emits a `reduce_window`, whose body `fill` emits. Returns the results of the op."""
     sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
     types = [with_shape(x.type, sizes) for x in inputs]
     return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])

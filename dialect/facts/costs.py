@@ -1,9 +1,9 @@
-"""costs: bytes, floating-point operations and estimated time of an op, from the types of its values alone.
+"""costs: estimates the bytes, floating-point operations and time of an op from the types of its operands and results.
 
 The table in ops/traits.py selects the formula for each op; docs/explain.md lists the formulas. An addition, a
-multiplication or another single operation on floats is one FLOP. A value of a transcendental function, such as an
-exponential, is one FLOP, too; these values are also counted separately. Bytes are those that an unfused op
-reads and writes; compilers that fuse ops move fewer.
+multiplication or another single operation on floats is one FLOP. An evaluation of a transcendental function, such as an
+exponential, is one FLOP, too, and these evaluations are also counted separately. The bytes are those that an op reads
+and writes if it is not fused; compilers that fuse ops move fewer bytes.
 """
 
 import functools
@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 
 
 def seconds(op: Definition) -> float:
-    """The estimated time of one run of an op: the longer of its memory traffic and its arithmetic.
+    """The estimated time of one run of an op: the maximum of the times for its memory traffic and its arithmetic.
 
     The regions of control-flow ops are not included.
     """
@@ -32,7 +32,7 @@ def seconds(op: Definition) -> float:
 
 
 def computed(op: Definition) -> tuple[int, int] | None:
-    """The number of transcendental values and of other FLOPs in one run of an op. None if unknown."""
+    """The number of transcendental evaluations, and the number of other FLOPs, in one run of an op. None if unknown."""
     flops = traits_of(op.name).flops
     if flops == "function":
         return _real_size(op.result), 0
@@ -61,7 +61,7 @@ def is_open(x: Value) -> bool:
 
 
 def size(x: Value) -> int:
-    """The number of elements; a dynamic dimension counts as 1."""
+    """The number of elements of a tensor; a dynamic dimension counts as 1."""
     return math.prod(_sizes(x))
 
 
@@ -220,4 +220,4 @@ FORMULAS: dict[str, Callable[[Definition], int]] = {
     "sort": _sort,
     "triangular_solve": _triangular_solve,
 }
-"""FLOPs of one run of the ops that have a formula of their own."""
+"""Maps the name of an op, without its dialect, to the formula for the FLOPs of one run of the op."""

@@ -70,7 +70,7 @@ def add(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
-    """The pair x, y if the sum is (x + 0i) + (0 + y i) in either order; else None."""
+    """The pair x, y if the operands are x + 0i and 0 + y i, in either order; else None."""
     terms = [op for x in operands if (op := defined_by(x, "stablehlo.complex")) is not None]
     for first, second in (terms, terms[::-1]) if len(terms) == 2 else ():
         if is_zeros(first.operands[1]) and is_zeros(second.operands[0]):
@@ -81,7 +81,7 @@ def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
 def complex_(op: AnyOp, operands: Operands) -> Replacement:
     """real z + i imag z is z, and real z - i imag z is the conjugate of z.
 
-    The conjugate is emitted in graphs only. It is a CHLO op, and passes on functions may run after CHLO ops are
+    Emits the conjugate only in graphs, because it is a CHLO op, and passes on functions may run after CHLO ops are
     expanded.
     """
     real = defined_by(operands[0], "stablehlo.real")
@@ -156,7 +156,7 @@ def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def dynamic_slice(op: AnyOp, operands: Operands) -> Replacement:
-    """A slice of the size of x is x, because starts are clamped."""
+    """A dynamic slice that has the shape of x is x, because start indices are clamped."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
@@ -184,7 +184,10 @@ def transpose(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def dot_general(op: AnyOp, operands: Operands) -> Replacement:
-    """If no dimension is contracted, the product of x with ones is x, broadcast. A seed of 1 gives such products."""
+    """If no dimension is contracted, the product of x with ones is x, broadcast.
+
+    Such products occur in derivatives whose seed is 1.
+    """
     side = 1 if is_ones(operands[0]) else 0 if is_ones(operands[1]) else None
     if side is None:
         return None
@@ -263,7 +266,10 @@ def _is_filled(x: Typed, number: int) -> bool:
 def widened_splat(
     value: ir.Attribute, narrow: ir.RankedTensorType, wide: ir.RankedTensorType
 ) -> ir.Attribute | None:
-    """The splat `value` of type `narrow` as a splat of type `wide`. None if `value` is complex or not such a splat."""
+    """The splat `value` of type `narrow`, converted to a splat of type `wide`.
+
+    None if `value` is not a splat of type `narrow`, if it is complex, or if `wide` has a dynamic shape.
+    """
     if not is_splat(value) or value.type != narrow:
         return None
     if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:

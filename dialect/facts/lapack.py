@@ -1,7 +1,7 @@
 """The linear-algebra calls that tiduc knows, as JAX exports them for LAPACK, cuSOLVER, hipSOLVER, MAGMA and TPUs.
 
 A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (signatures.py),
-and the letters that its settings may be. Import refuses a call that contradicts its row.
+and the letters that its settings accept. Import refuses a call that contradicts its row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from tiduc.dialect.ops.control_ops import TARGET, call_target
 from tiduc.dialect.ops.ir_types import AnyOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
-"""The names of the attribute with a call's settings: JAX lowers to the first name, and exports the second."""
+"""The names of the attribute with a call's settings. JAX lowers to the first name, and exports the second."""
 
 
 Setting = bool | int | float | str | ir.Attribute
@@ -26,7 +26,10 @@ Setting = bool | int | float | str | ir.Attribute
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine: its call targets, its signature (perhaps a function of settings), and the letters for settings."""
+    """A routine: its call targets, its signature, and for some settings a string of the letters that they accept.
+
+    The signature may be a function of the settings.
+    """
 
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Setting]], str]
@@ -44,11 +47,14 @@ class Routine:
 
 
 _ELEMENTS = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
-"""LAPACK's letter for an element type, in the names of routines."""
+"""Maps LAPACK's letter in the names of routines to the element type."""
 
 
 def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:
-    """LAPACK's targets for f32, f64, complex<f32> and complex<f64>; the complex routines may have another name."""
+    """The call targets of a LAPACK routine for f32, f64, complex<f32> and complex<f64>.
+
+    The complex routines may have another name than the real ones, for example `ungqr` instead of `orgqr`.
+    """
     names = (real, real, of_complex or real, of_complex or real)
     return tuple(f"lapack_{letter}{name}_ffi" for letter, name in zip(_ELEMENTS, names, strict=True))
 
@@ -58,7 +64,10 @@ def _gpu(name: str) -> tuple[str, ...]:
 
 
 def _gesvd(given: Mapping[str, Setting]) -> str:
-    """The signature on GPUs: u and v^H are scalars if no vectors are computed, and swapped for a transposed matrix."""
+    """The signature of `gesvd` on GPUs with the settings `given`.
+
+    u and v^H may be scalars if no vectors are computed, and are swapped if the matrix is transposed.
+    """
     u, vh = "T[m u]", "T[v n]"
     if given.get("compute_uv") is not True:
         u, vh = f"T|{u}", f"T|{vh}"
@@ -131,7 +140,7 @@ BY_TARGET = {target: routine for routine in ROUTINES.values() for target in rout
 
 
 def targets(*routines: str) -> tuple[str, ...]:
-    """The call targets of some routines."""
+    """The call targets of the routines with these names."""
     return tuple(target for name in routines for target in ROUTINES[name].targets)
 
 
@@ -192,9 +201,10 @@ def lapack_call(
     batch: int = 0,
     settings: str = "",
 ) -> dict[str, ir.Attribute]:
-    """The attributes of a call of a LAPACK routine on a batch of `batch` dimensions; `settings` are MLIR attributes.
+    """The attributes of a custom call that runs a LAPACK routine on arrays with `batch` batch dimensions.
 
-    `operands` and `results` are lists of ranks from 0 to 2, without the batch. LAPACK stores matrices column by column.
+    `operands` and `results` are lists of ranks from 0 to 2, without the batch. `settings` is the text of MLIR
+    attributes. LAPACK stores matrices column by column, as the layouts say.
     """
     (letter,) = (letter for letter, name in _ELEMENTS.items() if name == str(element))
     prefix = f"lapack_{letter}"

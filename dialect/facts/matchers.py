@@ -1,4 +1,4 @@
-"""Matchers of functions that a program computes by several ops.
+"""Recognizes functions that a program computes by several ops, such as `logistic` as 1 / (1 + exp(-x)).
 
 Each matcher starts from the last of these ops, in a graph or a module. JAX exports `logistic` as several ops, and also
 `logaddexp` and functions built on it, such as `softplus` and `cumlogsumexp`.
@@ -28,14 +28,14 @@ KEEP_SPLATS = frozenset(
     "stablehlo.concatenate",
     "stablehlo.pad",
 }
-"""Ops that map a splat, as first operand, to a splat of the same number."""
+"""Ops whose result is a splat of a number if their first operand is a splat of this number."""
 
 
 def compares_equal(op: AnyOp) -> bool:
     """Whether an op compares floating-point numbers by EQ or NE, as gradients of maxima do.
 
-    Its operands must not be recomputed. A compiler may fuse and round the recomputed operand in another way. The
-    element that was equal to the maximum would then differ from it.
+    The operands of such an op must not be recomputed. A compiler may fuse and round a recomputed operand in another
+    way, so that the element that was equal to the maximum would differ from it.
     """
     if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
         return False
@@ -43,7 +43,7 @@ def compares_equal(op: AnyOp) -> bool:
 
 
 def splat(x: Typed) -> float | None:
-    """The number that all elements of x equal, if x is real and known to be a splat; else None."""
+    """The value of all elements of x, if x holds real floats and is known to be a splat; else None."""
     op = definition(_moved(x))
     if op is None or not is_float(x):
         return None
@@ -56,9 +56,9 @@ def splat(x: Typed) -> float | None:
 
 
 def _converted(op: AnyOp) -> float | None:
-    """The number that all elements of the result of a `convert` equal; None if unknown.
+    """The value of all elements of the result of a `convert`; None if it is unknown.
 
-    Conversions from floats of fewer than 16 bits are left out, because their overflow is not always infinite.
+    Also None for conversions between floats to fewer than 16 bits, because their overflow is not always infinite.
     """
     x, of = op.results[0], _moved(op.operands[0])
     scalar = ir.RankedTensorType.get([], x.type.element_type)
@@ -73,7 +73,10 @@ def _converted(op: AnyOp) -> float | None:
 
 
 def _moved(x: Typed) -> Typed:
-    """The first value behind x that is not the result of an op in `KEEP_SPLATS`. If it is a splat, so is x."""
+    """Follows x back through ops in `KEEP_SPLATS`, and returns the value where the chain starts.
+
+    If this value is a splat, x is a splat of the same number.
+    """
     while (op := definition(x)) is not None and op.name in KEEP_SPLATS:
         x = op.operands[0]
     return x
@@ -96,7 +99,7 @@ def logistic(op: AnyOp) -> Typed | None:
 def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
     """The tuple (u, v, u - v) if op is the sum max(u, v) + log1p(exp(-|u - v|)); else None.
 
-    With v = 0, as in softplus, u may be in place of u - v.
+    If v is 0, as in softplus, the op may use u instead of u - v.
     """
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := defined_by(x, "stablehlo.maximum")) is None:
@@ -126,7 +129,7 @@ def guards_call(op: AnyOp) -> bool:
     compare, constant = (definition(_moved(y)) for y in (predicate, other))
     if compare is None or compare.name != "stablehlo.compare" or not _is_nan(constant):
         return False
-    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # as eigenvalues of a real matrix are
+    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # complex eigenvalues of a real matrix
         x = parts.operands[0]
     info = defined_by(_moved(compare.operands[0]), "stablehlo.custom_call")
     return info is not None and bool(definition(x) == info)
@@ -150,5 +153,5 @@ def _begins(op: AnyOp | None, pattern: re.Pattern[str]) -> bool:
 
 
 def _are_equal(x: Typed, y: Typed) -> bool:
-    """Whether x and y are one value, or equal splats of one type."""
+    """Whether x and y are the same value, or splats of the same number and type."""
     return bool(x == y) or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))

@@ -1,10 +1,10 @@
-"""rates: how fast a machine moves memory and computes, for estimates of time.
+"""rates: the speed at which a machine moves memory and computes. Estimates of time use these rates.
 
     {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 2e5}        per second
 
 `tiduc calibrate` measures the rates of a machine and writes such a file; a user may also write one by hand. The
-environment variable TIDUC_COSTS names the file. Without the variable, the rates are those of one core of a current CPU.
-Every machine then plans a program in the same way.
+environment variable TIDUC_COSTS names the file. If the variable is not set, the rates are those of one core of a
+current CPU, whatever the machine, so that every machine plans a program in the same way.
 """
 
 import functools
@@ -21,7 +21,7 @@ VARIABLE = "TIDUC_COSTS"
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes moved, floating-point operations, transcendental function values, and op launches, per second.
+    """The numbers of bytes moved, FLOPs, evaluations of transcendental functions, and op launches per second.
 
     `launches` is the rate at which the host launches the ops of a loop.
     """

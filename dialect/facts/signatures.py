@@ -1,4 +1,6 @@
-"""Signatures of custom calls: types of operands and results, with symbolic sizes. Checks calls against them.
+"""Signatures of custom calls, and checks of calls against them.
+
+A signature gives the types of operands and results, with letters for sizes:
 
     "T[m n] -> T[m n] i32[k] i32[]"     the factors of an m by n matrix, k pivots, and one integer per matrix
 
@@ -28,7 +30,7 @@ _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
 
 @dataclass(frozen=True)
 class Shape:
-    """The type of an operand or a result: its element type, and its sizes, which are None for a scalar."""
+    """The type of an operand or a result. `sizes` is None for a scalar without batching dimensions."""
 
     element: str
     sizes: tuple[str, ...] | None
@@ -40,7 +42,7 @@ Position = tuple[Shape, ...]
 
 @functools.cache
 def positions(signature: str) -> tuple[tuple[Position, ...], tuple[Position, ...]]:
-    """The operands and the results of a signature."""
+    """Parses a signature. Returns the alternatives for each operand, and those for each result."""
     operands, results = signature.split("->")
     return _positions(operands), _positions(results)
 
@@ -56,9 +58,10 @@ def _positions(text: str) -> tuple[Position, ...]:
 
 
 def contradiction(signature: str, op: AnyOp, from_right: bool = False) -> str | None:
-    """Why the types of a call's operands and results contradict a signature. None if they match.
+    """A message that says how a call contradicts a signature; None if its operands and results match the signature.
 
-    Operands that hold the shapes of results are not part of a signature.
+    `from_right` says that the call applies its matrix from the right. Operands that hold the shapes of results are not
+    part of a signature, and are ignored.
     """
     sizes, both = _Sizes(), positions(signature)
     given = len(op.operands) - _shape_operands(op)
@@ -89,7 +92,7 @@ def _shape_operands(op: AnyOp) -> int:
 
 @dataclass
 class _Sizes:
-    """The element type, batching dimensions and sizes that the types read so far determine."""
+    """The element type, the batching dimensions and the sizes that follow from the types that were matched so far."""
 
     base: Any = None
     batch: tuple[int, ...] | None = None

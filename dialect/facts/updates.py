@@ -10,7 +10,7 @@ from tiduc.dialect.ops.traits import UPDATES
 
 
 def updated(op: Definition) -> Value | None:
-    """The array that an op writes into. None for other ops."""
+    """The operand into whose memory an op may write its result. None if the op always needs new memory."""
     if op.name in UPDATES:
         return op.operands[0]
     if op.name == "stablehlo.add":
@@ -21,5 +21,5 @@ def updated(op: Definition) -> Value | None:
 
 
 def is_update_of_zeros(op: Definition) -> bool:
-    """Whether an op writes into an array of zeros. Such an op computes the cotangent of a slice."""
+    """Whether an op writes an update into an array of zeros. Such ops compute the cotangents of slices."""
     return op.name in UPDATES and is_zeros(op.operands[0])

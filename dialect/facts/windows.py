@@ -19,7 +19,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A window that moves over an array, with one entry per dimension.
+    """A window that moves over an array. Each field has one entry per dimension.
 
     Offset j of the window at position o covers element i if o * stride + j * dilation = i * base + low. `base` and
     `dilation` are the dilations of the array and of the window.
@@ -33,7 +33,7 @@ class Window:
     high: Numbers
 
     def outputs(self, sizes: Sequence[int]) -> list[int]:
-        """The number of positions of the window over an array of these sizes, per dimension."""
+        """The number of positions of the window along each dimension of an array of these sizes."""
         over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
         return [_places(n, k, s) for n, k, s in over]
 
@@ -59,18 +59,21 @@ class Window:
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The transposed window: it moves over an array of sizes `places`, and has a position for each element of
-        `sizes` > 0.
+        """The window of the transposed op. It moves over an array of sizes `places`, the results of the op.
 
-        With j' = size - 1 - j, which reverses a kernel, stride and base exchange roles: i * base + j' * dilation = o *
-        stride + (size - 1) * dilation - low. The high padding makes the last element the last position, so that
-        elements after the last stride have positions, too.
+        It has one position for each element of an array of `sizes`, which must be positive. With j' = size - 1 - j,
+        which reverses a kernel, stride and base exchange roles: i * base + j' * dilation = o * stride + (size - 1) *
+        dilation - low. The high padding makes the last element the last position, so that elements after the last
+        stride have positions, too.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
 
     def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """A window as large as `places` that moves over an array of `sizes`. It has one position for each offset j."""
+        """A window of the sizes `places` that moves over an array of `sizes`. It has one position per offset j.
+
+        It computes the gradient of a kernel, from the array and the gradient of the result.
+        """
         turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
         return turned.ending(sizes, self.sizes)
 
@@ -131,14 +134,14 @@ class Window:
 
 
 def _places(size: int, extent: int, stride: int) -> int:
-    """The number of positions along a dimension; at least one is assumed for a dynamic dimension."""
+    """The number of positions of a window along a dimension. A dynamic dimension is assumed to have at least one."""
     if isinstance(size, Size):
         return (size - extent) // stride + 1
     return max(0, (size - extent) // stride + 1) if size > 0 else 0
 
 
 def dilated(size: int, by: int) -> int:
-    """The size of a dimension with `by - 1` holes between its elements."""
+    """The size of a dimension after `by - 1` holes are inserted between neighbouring elements."""
     if isinstance(size, Size):
         return size if by == 1 else (size - 1) * by + 1
     return (size - 1) * by + 1 if size else 0
@@ -176,10 +179,10 @@ def padding(low: Sequence[int], high: Sequence[int]) -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """The dimension numbers of a convolution, in order.
+    """The dimension numbers of a convolution.
 
-    `input` and `output`: batch, features, spatial dimensions; `kernel`: input features, output features, spatial
-    dimensions.
+    `input` and `output` list the batch dimension, the feature dimension, and the spatial dimensions. `kernel` lists the
+    dimension of input features, that of output features, and the spatial dimensions.
     """
 
     input: Numbers

@@ -17,10 +17,10 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """A cache. Keys have type K, and results type V."""
+    """A cache of results of type V, with keys of type K. The view stores the results."""
 
     def get(self, view: View, key: K, compute: Callable[[], V]) -> V:
-        """The result for a key. `compute` is called if the view has no result."""
+        """The result for a key. Calls `compute` if the view has no result for the key yet."""
         results: dict[K, V] = self.of(view)
         if key not in results:
             results[key] = compute()

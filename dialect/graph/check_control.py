@@ -1,4 +1,4 @@
-"""Verifies that calls, branches and loops fit the graphs that they call. Each error has a location."""
+"""Verifies that calls, branches and loops match the signatures of the graphs that they call."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -22,16 +22,16 @@ from tiduc.dialect.ops.control_ops import (
 
 
 class GraphsByName(Protocol):
-    """The graphs of a view, by name."""
+    """Looks up graphs by name, as a view does."""
 
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
         """The graph of that name; raises `ResolveError` if there is none."""
 
 
 def check_control(view: GraphsByName, op: Definition) -> None:
-    """Checks that attributes are present, and that types of operands and results match the called graphs.
+    """Checks the attributes of a control-flow op, and that its operands and results match the called graphs.
 
-    Raises `ResolveError` for the first violation, or for an unknown graph.
+    Raises `ResolveError`, with the op's location, for the first violation and for an unknown graph.
     """
     symbols = op.attributes.get(GRAPHS)
     if not isinstance(symbols, ir.ArrayAttr) or not len(symbols):

@@ -1,4 +1,4 @@
-"""Searches among the values that a value or an op depends on."""
+"""Searches backwards through MLIR operations: finds the values and ops on which a value or an op depends."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
@@ -15,9 +15,9 @@ RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
 
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
-    """Yields the starts, and then everything that `following` gives for a yielded item.
+    """Yields all items that can be reached from `starts`, where `following(x)` are the successors of item x.
 
-    Each item is yielded once, in no particular order.
+    Also yields the starts. Each item is yielded once, in no particular order.
     """
     waiting, seen = list(starts), set[_T]()
     while waiting:
@@ -39,7 +39,10 @@ def behind(x: IrValue) -> tuple[IrValue, ...]:
 
 
 def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[[IrOp], bool]) -> bool:
-    """Whether an op with `wanted` computes the value x, directly or through ops with `through`."""
+    """Whether x is the result of an op for which `wanted` is true, or is computed from one by ops in `through`.
+
+    Only ops for which `through` is true are followed to their operands.
+    """
 
     def followed(y: IrValue) -> Iterable[IrValue]:
         op = y.owner
@@ -50,7 +53,10 @@ def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[
 
 
 def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
-    """Whether x is computed only from results of ops named in `sources`. These ops have no operands."""
+    """Whether x is computed only from results of ops whose names are in `sources`, such as constants.
+
+    The ops in `sources` have no operands.
+    """
     owners = ((y.owner, y) for y in reached([x], behind))
     return all(not isinstance(op, ir.Block) and (op.name in sources or behind(y)) for op, y in owners)
 
@@ -67,7 +73,7 @@ def awaited_by(op: IrOp) -> set[ir.Operation]:
 
 
 def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is `op` or contains it; None if `op` is outside the block."""
+    """The op directly in a block that is `op` or contains `op`; None if `op` is outside the block."""
     while op.operation.block != block:
         op = op.operation.block.owner
         if op.operation.name in ("func.func", "builtin.module"):

@@ -1,4 +1,4 @@
-"""Minimum cuts: the cheapest values that suffice to compute some wanted values.
+"""Minimum cuts: finds the cheapest set of values from which given wanted values can be computed.
 
     x (1000) -> h (8) -> y (1000)        the minimum cut between the sources of y and y is h
 
@@ -11,10 +11,10 @@ from itertools import pairwise
 from tiduc.dialect.graph.graph import Value
 
 UNLIMITED = 2**62
-"""The capacity of a value that no cut contains."""
+"""The capacity of a value that must not be in the cut."""
 
 Node = tuple[Value | None, bool]
-"""One of the two nodes of a value in the flow network: its definition (False), or its uses (True)."""
+"""A node of the flow network. Each value has two: (value, False) for its definition, (value, True) for its uses."""
 
 Network = dict[Node, dict[Node, int]]
 """`network[a][b]` is the amount that can still flow from node b to node a."""
@@ -28,18 +28,18 @@ def minimum_cut(
     wanted: Iterable[Value],
     price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
-    """The minimum cut: values of least total capacity that interrupt all paths from sources to wanted values.
+    """The minimum cut: values of least total capacity such that each path from a source to a wanted value has one.
 
     Of several minimum cuts, returns the one nearest to the wanted values. `before` maps each value to the values from
     which it is computed, and a source to an empty list. Wanted values that are not in `before` are ignored. With
-    `price`, the total includes the prices of the values between the cut and the wanted values, because they are
-    recomputed.
+    `price`, minimizes the sum of the capacities of the cut and the prices of the values between the cut and the wanted
+    values, because these values must be recomputed.
     """
     left = _network(before, capacity)
     for x in before if price is not None else ():
         if before[x] and price is not None and (more := price(x)):
             left[x, False][_SOURCE] = more
-    unreachable: dict[Node, None] = {}  # searches from these nodes have failed, so no later path crosses them
+    unreachable: dict[Node, None] = {}  # no augmenting path leads through these nodes, as searches have shown
     for x in dict.fromkeys(wanted):
         while path := _augmenting_path(left, (x, True), unreachable):
             steps = list(pairwise(path))

@@ -1,4 +1,4 @@
-"""Functions of a module, and the ops inside an op."""
+"""Finds, creates and calls functions of MLIR modules, and walks the ops nested in an op."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -34,7 +34,7 @@ def _walked(op: IrOp, names: Collection[str], order: ir.WalkOrder) -> list[ir.Op
 
 
 def functions_in(module: AnyModule | IrOp) -> list[ir.Operation]:
-    """The functions of a module, without those of modules inside it."""
+    """The functions directly in a module, without those of nested modules."""
     return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
 
 
@@ -62,9 +62,9 @@ def new_function(
     location: ir.Location,
     attributes: Attributes | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
-    """Creates a private function of these input and output types.
+    """Creates a private function. `types` are the types of its inputs and those of its results.
 
-    Returns it with its block, which has no terminator.
+    Returns the function and its block, which is empty, without a terminator.
     """
     given = {
         **(attributes or {}),
@@ -77,9 +77,9 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """At the end of a module, adds a private function that runs a copy of an op. The op captures nothing.
+    """Adds a private function at the end of a module, which runs a copy of an op. The op must not capture values.
 
-    Returns the function.
+    Returns the function. The op itself is not changed.
     """
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
@@ -94,7 +94,10 @@ def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
 def replace_by_call(
     op: IrOp, function: str, name: str = "func.call", attributes: Mapping[str, ir.Attribute] | None = None
 ) -> None:
-    """Replaces an op by a call of a function on the op's operands."""
+    """Replaces an op by a call of a function with the op's operands.
+
+    `name` is the name of the calling op. `attributes` are those of the call, by default only `callee`.
+    """
     attributes = attributes or {"callee": ir.FlatSymbolRefAttr.get(function)}
     types, ip = [y.type for y in op.results], ir.InsertionPoint(op)
     call = ir.Operation.create(name, types, list(op.operands), attributes, loc=op.location, ip=ip)

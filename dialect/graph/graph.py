@@ -20,8 +20,8 @@ from tiduc.dialect.ops.verify import ACTIVE
 class Value:
     """A value of a graph: an input, which has a key, or a result, which has a definition.
 
-    Inputs with equal keys in several graphs of a view are one `Value`. `mlir` is the `ir.Value`, once the graph is
-    written.
+    If several graphs of a view have inputs with equal keys, these inputs are one `Value`. `mlir` is the `ir.Value`
+    after the graph is written, and None before.
     """
 
     __slots__ = ("definition", "graph", "key", "mlir", "type")
@@ -41,7 +41,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether an op without operands and regions computes the value: a constant, or for example an iota."""
+        """Whether the value is the result of an op without operands and regions, such as a constant or an iota."""
         return self.definition is not None and not self.definition.operands and self.definition.source is None
 
     @property
@@ -56,15 +56,15 @@ class Value:
 
 
 class Definition:
-    """One operation of a graph. Rules receive it as `op`, so it has the interface of an `ir.Operation`.
+    """One operation of a graph. Rules receive it as `op`, so it has the main attributes of an `ir.Operation`.
 
     `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
     outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
 
-    `source` is the `ir.Operation` that holds the regions. It is None for an op without regions; then `given` holds
-    the attributes. The source of an op that was read is the original op, and `given` overrides its attributes. The
-    source of an op that a rule emitted holds regions only; such an op has the location of the op that the rule
-    differentiates.
+    `source` is the `ir.Operation` that holds the regions. It is None for an op without regions; then `given` holds all
+    attributes. If the op was read from MLIR, the source is the original op, and `given` overrides the source's
+    attributes. If a rule emitted the op, the source only holds the regions; the op then has the location of the op
+    that the rule differentiates.
     """
 
     __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
@@ -103,7 +103,7 @@ class Definition:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The op's attributes. If there is a source and `given` is empty, a live view of the source's attributes."""
+        """The op's attributes. If the op has a source and `given` is empty, this is the source's own attribute map."""
         if self.source is None:
             return self.given or {}
         if not self.given:
@@ -129,10 +129,9 @@ class Definition:
         given: Mapping[str, ir.Attribute] | None = None,
         of: Sequence[int] | None = None,
     ) -> "Definition":
-        """A new op in place of this op, which must have one result. The new op has a result of the same type.
+        """Returns a new op to replace this op, which must have one result. The new op has one result of the same type.
 
-        `of` maps each entry of `operands` to the old operand whose active flag it gets. By default, the flags do not
-        change.
+        Operand i of the new op gets the active flag of operand `of[i]` of this op; by default, that of operand i.
         """
         active = self.active if operands else None
         if active is not None and of is not None:
@@ -188,7 +187,7 @@ class Definition:
 
 
 def definition_of(op: IrOp, graph: "Graph") -> Definition:
-    """The definition of an `ir.Operation`. The caller fills in operands, captures and active mask."""
+    """The `Definition` for an `ir.Operation`. The caller fills in operands, captures and active mask."""
     name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
     if source is None and len(attributes):
@@ -208,7 +207,7 @@ def definition_of(op: IrOp, graph: "Graph") -> Definition:
 
 @functools.cache
 def _shared(type_: ir.Type) -> ir.Type:
-    """One Python object for all equal types, so that dictionary look-ups need not compare types."""
+    """Returns the same Python object for all equal types, so that dictionary look-ups need not compare types."""
     return type_
 
 
@@ -221,11 +220,11 @@ def _move_regions(holder: IrOp, op: IrOp) -> None:
 
 
 class Graph:
-    """The records of a graph; `op` is its `tidu.graph`, once the graph is written.
+    """A graph as Python records. `op` is the `tidu.graph` operation after the graph is written, and None before.
 
-    A `linear` graph has tangent inputs. `input_of` and `output_of` are the primal values of its inputs and outputs.
-    `outputs` aligns with `output_of`, and has None for an inactive output. If `linearize` created the graph in this
-    process, `tangent_of` maps primal values to their tangents.
+    A `linear` graph has tangents or cotangents as inputs. `input_of` and `output_of` are the primal values that belong
+    to its inputs and outputs. `outputs` has one entry for each of `output_of`, None for an inactive output. If
+    `linearize` created the graph in this process, `tangent_of` maps primal values to their tangents.
     """
 
     def __init__(self, name: str, location: ir.Location | None = None) -> None:
@@ -241,7 +240,7 @@ class Graph:
         self.tangent_of: dict[Value, Value] = {}
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # an op does not keep its module alive
+        self.module: Any = None  # held because an op does not keep its module alive
         self.extends: Graph | None = None  # the graph of which this is a copy with further outputs
         self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
         self.sizes: dict[
@@ -263,7 +262,7 @@ class Graph:
     def primal_of(self, value: Value) -> Value | None:
         """The primal value whose tangent or cotangent is `value`.
 
-        None unless `value` is an input of a linear graph that has a primal value.
+        None if `value` is not an input of a linear graph, or if the graph records no primal value for the input.
         """
         if value.key is None or not self.input_of:
             return None
@@ -277,7 +276,7 @@ class Graph:
         return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value, preferred: str = "") -> str:
-        """The symbol name of a value defined here.
+        """The symbol name of a value that an op of this graph computes.
 
         A value without a name receives the preferred name, or a fresh one.
         """
@@ -298,10 +297,10 @@ class Graph:
             self._name_of.setdefault(value, name)
 
     def write_names(self) -> None:
-        """Writes the names that were given since the last call, as `tidu.name` ops.
+        """Writes `tidu.name` ops for the names that values received since the last call.
 
-        A `tidu.name` op reads its value. When a native pass replaces the value, it also replaces the operand of this
-        op, so the name is kept.
+        A `tidu.name` op has the named value as its operand. When a native MLIR pass replaces the value, it also
+        replaces this operand, so the name then belongs to the new value.
         """
         if not self._unwritten_names:
             return
@@ -314,7 +313,7 @@ class Graph:
 
 @functools.cache
 def mask(active: tuple[bool, ...]) -> ir.DenseBoolArrayAttr:
-    """The active mask `array<i1: ...>`."""
+    """The attribute `array<i1: ...>` of an active mask."""
     return ir.DenseBoolArrayAttr.get(list(active))
 
 

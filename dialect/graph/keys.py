@@ -1,13 +1,13 @@
-"""Value keys: a value's identity across graphs.
+"""Value keys, for merging: values with equal keys are equal, even if they belong to different graphs.
 
     key(input)  = its input key
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
-Keys are built bottom-up, as in hash-consing: operands are first replaced by the representatives of their keys. Building
-a key therefore takes as long as reading its op, and needs no recursion.
+Keys are built bottom-up, as in hash-consing: each operand is first replaced by its representative, the first value with
+an equal key. Building a key therefore takes as long as reading its op, and needs no recursion.
 
-The role is the active mask: a linear op never equals a primal op. The two operands of a `commutative` op are
-unordered. A `stateful` op equals no other op.
+The role is the active mask, because a linear op must not be merged with a primal op. The order of the two operands of a
+`commutative` op does not matter. A `stateful` op equals no other op.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -43,15 +43,15 @@ class KeyTable:
     def results(
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
-        """The results of the first op that equals this op on these operands and captures.
+        """The representatives of an op's results: the results of the first op with an equal key, perhaps `op` itself.
 
-        `operands` and `captures` replace those of the op. Each must be a representative.
+        `operands` and `captures` are the representatives of the op's operands and captures.
         """
         key, results = self._key(op, operands, captures), op.results
         existing = self._results.setdefault(key, results)
         if existing is results:
             return existing
-        types = [y.type for y in results]  # implied by the rest of the key, except for a few ops
+        types = [y.type for y in results]  # for most ops, equal keys imply equal types
         if types == [y.type for y in existing]:
             return existing
         return self._results.setdefault((key, *types), results)
@@ -75,7 +75,7 @@ class KeyTable:
         return name, active, *operands
 
     def _number(self, attributes: Mapping[str, ir.Attribute]) -> int:
-        """A number for the attributes; equal attributes have equal numbers."""
+        """A number that identifies the attributes; equal attributes have equal numbers."""
         items = attributes.items()
         key: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
         return self._numbers.setdefault(key, len(self._numbers))
@@ -95,7 +95,7 @@ class KeyTable:
         return number
 
     def _regions(self, op: IrOp, outside: Mapping[IrValue, Value]) -> tuple[Any, ...]:
-        """A structural key of an op's regions, in which inner values are numbered in order."""
+        """A structural key of an op's regions. Values defined in the regions are numbered in order of definition."""
         described: list[Any] = []
         self._describe(op, op.regions, dict(outside), described)
         return tuple(described)
@@ -103,7 +103,7 @@ class KeyTable:
     def _describe(
         self, op: IrOp, regions: ir.RegionSequence, number: dict[IrValue, int | Value], described: list[Any]
     ) -> None:
-        """Appends the key of the regions to `described`; recurs on the nesting of regions, not on their length."""
+        """Appends the key of the regions to `described`. The recursion is as deep as the regions are nested."""
         for block in (block for region in regions for block in region.blocks):
             described.append("block")
             _define(block.arguments, number, described)

@@ -1,11 +1,11 @@
-"""Pattern matching: finds the ops that compute a value, in graphs and in MLIR modules alike.
+"""Pattern matching: finds the ops that compute a value. The functions work on graphs and on MLIR modules.
 
     defined_by(x, "stablehlo.negate")                       the op that computes x, if it is a negation
-    traced(x, ("stablehlo.reshape",))                       x, the value that x is a reshape of, and so on
-    instead(op, "stablehlo.subtract", (x, y))               another op in the place of `op`
+    traced(x, ("stablehlo.reshape",))                       x, the operand of the reshape that computes x, and so on
+    instead(op, "stablehlo.subtract", (x, y))               a new op to replace `op`
 
-A value (`Typed`) is a `Value` of a graph or an `ir.Value`. An op (`AnyOp`) is a `Definition` or an `ir.Operation`. Thus
-one pattern serves graphs, when they are merged, and functions, when a program is lowered. Examples are the identities
+A value (`Typed`) is a `Value` of a graph or an `ir.Value`. An op (`AnyOp`) is a `Definition` or an `ir.Operation`. One
+pattern can thus be used both when graphs are merged and when functions are lowered. Examples are the identities
 (`facts/identities.py`) and the formulas (`facts/matchers.py`).
 """
 

@@ -1,4 +1,4 @@
-"""Replaces custom calls that return a tuple, as in old exports, by calls that return the tuple's elements.
+"""Replaces custom calls that return a tuple, as old versions of JAX export them, by calls with several results.
 
 %t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
                                                      %t = tuple %y, %z
@@ -18,9 +18,9 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
 def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
-    """Replaces each custom call in `ops` whose only result is a tuple, or a tuple of tuples.
+    """Replaces each custom call in `ops` whose only result is a tuple by a call that returns the tuple's elements.
 
-    Returns the new ops.
+    Nested tuples are flattened. Returns `ops` with the replaced calls exchanged for the new ones.
     """
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
@@ -55,7 +55,10 @@ def _parts(type_: ir.TupleType) -> Iterator[Any]:
 def _packed(
     type_: ir.Type, values: Iterator[IrValue], location: ir.Location, ip: ir.InsertionPoint
 ) -> IrValue:
-    """A tuple of this type, built from the next values. If the type is not a tuple type, the next value."""
+    """Emits a tuple of the given type, whose elements are the next values of the iterator, and returns it.
+
+    If the type is not a tuple type, returns the next value.
+    """
     if not isinstance(type_, ir.TupleType):
         return next(values)
     parts = [_packed(type_.get_type(i), values, location, ip) for i in range(type_.num_types)]
@@ -63,7 +66,10 @@ def _packed(
 
 
 def part(op: Definition) -> Value | None:
-    """The value that a `get_tuple_element` op extracts, if an op `tuple` makes the tuple; else None."""
+    """The value that a `get_tuple_element` op extracts, if a `tuple` op creates the tuple.
+
+    None if the tuple comes from elsewhere, and for any other op.
+    """
     if op.name != GET_TUPLE_ELEMENT:
         return None
     (whole,) = op.operands

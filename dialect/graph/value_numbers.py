@@ -1,4 +1,4 @@
-"""Value numbers of graphs: which outputs of two graphs are equal if the inputs of the graphs are equal."""
+"""Value numbering across graphs: finds outputs of several graphs that are equal if the graphs' inputs are equal."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from tiduc.dialect.graph.view import View
 
 
 class ValueNumbers:
-    """Finds equal values of several graphs: the number of a value is the first value that equals it, in any graph.
+    """Maps each value of several graphs to its representative: the first value, in any graph, that equals it.
 
-    Inputs at equal positions are equal. Results of stateful ops are equal only if `copied` is set and both ops are
-    copies of one op.
+    Inputs at equal positions are assumed to be equal. Results of stateful ops are equal only if `copied` is set and
+    both ops are copies of one op.
     """
 
     def __init__(self, stateful: frozenset[str], commutative: frozenset[str], copied: bool) -> None:
@@ -21,13 +21,13 @@ class ValueNumbers:
         self._outputs: dict[Graph, list[Value]] = {}
 
     def of(self, view: View, graph: Graph) -> list[Value]:
-        """The numbers of a graph's outputs."""
+        """The representatives of a graph's outputs, without inactive outputs. They are computed once for each graph."""
         if graph not in self._outputs:
             first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
             outputs = [y for y in graph.outputs if y is not None]
             for op in view.schedule(outputs, graph.inputs.values()):
                 operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-                if self._copied and op.name in self._stateful:  # equal, since copies share their attributes
+                if self._copied and op.name in self._stateful:  # copies share their attributes
                     results = self._copies.setdefault((op.name, id(op.given), operands), op).results
                 else:
                     results = self._table.results(op, operands, captures)

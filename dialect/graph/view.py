@@ -1,7 +1,8 @@
-"""The resolved view: graphs of any number of modules, with every reference followed to its definition.
+"""The view: gives access to the graphs of any number of modules, and resolves the references between the graphs.
 
-Nothing is copied. A graph is read when a reference first leads to it, so a view over many files reads only the graphs
-that are used. Threads may use one view: each method that changes it, or reads a graph, takes a turn (`turns.py`).
+Modules are not copied. A graph is read when a reference first leads to it, so a view over many files reads only the
+graphs that are used. Several threads may use one view, because each method that changes the view or reads a graph holds
+a lock (`turns.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -20,16 +21,16 @@ from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMIN
 from tiduc.dialect.turns import in_turn
 
 Reference = ir.SymbolRefAttr | tuple[str, str]
-"""A reference `@graph::@name`, or the names of the graph and of the value."""
+"""A reference to a value: the attribute `@graph::@name`, or a pair of the graph's name and the value's name."""
 
 BINDING = "tidu.bind"
-"""The name of the definition of a bound input, whose operand is the value that replaces the input."""
+"""The op name in the `Definition` of a bound input. The operand of this definition replaces the input."""
 
 
 class View:
-    """Graphs by symbol name, and values by reference and by input key.
+    """Finds graphs by symbol name, and values by reference or by input key.
 
-    `search` finds graphs that the view lacks: it maps a name to the `tidu.graph` and its module, or to None.
+    For a graph that the view lacks, calls `search` with the name. It returns the `tidu.graph` and its module, or None.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class View:
         self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
-        # The prefix G of each input key G.x: `fresh` gives no new graph the name G.
+        # The prefix G of each input key G.x. `fresh` does not return such a prefix as the name of a new graph.
         self._key_owners: set[str] = set()
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
     @property
     def module(self) -> Any:
-        """The `ir.Module` that the view writes to, after `write`."""
+        """The `ir.Module` to which the view writes. Calls `write` first."""
         return self.write()
 
     @stage
@@ -84,9 +85,9 @@ class View:
 
     @in_turn
     def add(self, op: IrOp, module: AnyModule) -> Graph:
-        """Adds a `tidu.graph` of a module. Its body is read when needed.
+        """Adds a `tidu.graph` of a module, and returns its `Graph`. The body of the graph is read when it is needed.
 
-        Raises `ResolveError` if another graph has its name, or if an input with an equal key has another type.
+        Raises `ResolveError` if another graph has the same name, or if an input with an equal key has another type.
         """
         graph = Graph(ir.StringAttr(op.attributes["sym_name"]).value, op.location)
         graph.op, graph.module = op, module
@@ -108,7 +109,7 @@ class View:
 
     @in_turn
     def discard(self, graph: Graph) -> None:
-        """Removes a graph that a builder created and that is not written. Other graphs keep the values they need."""
+        """Removes a graph that a builder created and that is not written yet. Its values stay valid in other graphs."""
         del self.graphs[graph.name], self._outputs[graph.name]
         del self._unwritten[graph]
         for key, x in graph.inputs.items():
@@ -117,7 +118,7 @@ class View:
 
     @in_turn
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
-        """The graph of that name, which is read if needed; raises `ResolveError` if there is none."""
+        """The graph of this name, whose body is read if necessary. Raises `ResolveError` for an unknown name."""
         graph = self._find(name, location)
         self._index(graph)
         self._read_indexed()
@@ -125,7 +126,7 @@ class View:
 
     @in_turn
     def fresh(self, prefix: str) -> str:
-        """A name that is free in the view and on its search path: `L0`, `L1`, ... for the prefix `L`."""
+        """A name that no graph in the view or on its search path has: `L0`, `L1`, ... for the prefix `L`."""
         number = self._fresh.get(prefix, 0)
         while (
             (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
@@ -138,9 +139,9 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """An op in a scratch module. It holds the regions of an emitted op until that op is written.
+        """Returns an op in a scratch module that holds the regions of an emitted op until the emitted op is written.
 
-        The functions `fills` fill the regions. Calls with equal arguments return one op.
+        Each function in `fills` fills one region. Calls with equal `name` and `fills` return the same op.
         """
         held = self._holders.get((name, fills))
         if held is None:
@@ -155,14 +156,14 @@ class View:
 
     @in_turn
     def value(self, ref: Reference, location: ir.Location | None = None) -> Value:
-        """The value of a reference `@graph::@name`, or of a pair of names; raises `ResolveError` if there is none."""
+        """The value to which a reference leads. Raises `ResolveError` if there is no such value."""
         graph_name, name = _names(ref)
         value = self._follow(self._value_of_name(graph_name, name, location))
         self._read_indexed()
         return value
 
     def values(self, wanted: Iterable[Value | Reference]) -> list[Value]:
-        """The values in a list of values and references, with each reference replaced by its value."""
+        """Replaces each reference in a list by its value. Values in the list are returned unchanged."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
@@ -179,7 +180,7 @@ class View:
 
     @in_turn
     def bind(self, key: str, value: Value, location: ir.Location | None = None) -> None:
-        """Binds an input to a value, which from now on replaces the input.
+        """Binds an input to a value: from now on, ops that read the input read the value.
 
         Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
         differ.
@@ -189,7 +190,7 @@ class View:
 
     @in_turn
     def set_binding(self, key: str, value: Value, location: ir.Location | None = None) -> None:
-        """Binds an input like `bind`, for a `tidu.bind` that is in the module already."""
+        """Binds an input as `bind` does, but writes no `tidu.bind`, because the module contains one already."""
         bound = self.input(key)
         if bound.definition is not None:
             raise ResolveError(f"input @{key} is bound a second time", location)
@@ -202,10 +203,10 @@ class View:
     def schedule(
         self, wanted: Iterable[Value], given: Iterable[Value] = (), inputs: set[Value] | None = None
     ) -> list[Definition]:
-        """The definitions that the wanted values need, in topological order. Takes linear time, without recursion.
+        """The definitions that compute the wanted values, in topological order. Takes linear time, without recursion.
 
-        Definitions that only `given` values need are left out. The inputs that are read are added to `inputs`.
-        Raises `ResolveError` if a value depends on itself.
+        The values in `given` are assumed to be known, so definitions that only they need are omitted. Adds the inputs
+        that are read to the set `inputs`. Raises `ResolveError` if a value depends on itself.
         """
         order: list[Definition] = []
         given, free = set(given), inputs if inputs is not None else set()
@@ -324,7 +325,10 @@ class View:
         self._check_read()
 
     def _check_read(self) -> None:
-        """Checks the ops that call graphs. Uses a work list, because a check may read further graphs with such ops."""
+        """Checks the ops that call graphs, in all graphs that have been read.
+
+        Uses a work list, because a check may read further graphs, whose ops must then be checked, too.
+        """
         if self._is_checking or not self._unchecked:
             return
         self._is_checking = True
@@ -344,7 +348,7 @@ class View:
         return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Value) -> Value:
-        """The value that a reference leads to, directly or through other references."""
+        """The value that a reference x leads to, directly or through other references. A `Value` is unchanged."""
         passed: list[_Pending] = []
         while not isinstance(x, Value):
             if x in passed:
@@ -370,13 +374,13 @@ class View:
 
 
 def _names(ref: Reference) -> tuple[str, str]:
-    """The names of a graph and of a value in the graph, from a reference or a pair of names."""
+    """The pair of the graph's name and the value's name in a reference."""
     graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
     return graph_name, name
 
 
 class _Pending:
-    """A reference that has not been followed yet, and its `tidu.external`."""
+    """The reference of a `tidu.external` op. `target` is the value that it leads to, or None before it is followed."""
 
     __slots__ = ("op", "ref", "target")
 

@@ -11,14 +11,14 @@ from tiduc.dialect.ops.ir_types import AnyModule, IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 Own = Callable[[Definition, list[IrValue], ir.InsertionPoint], IrOp]
-"""Creates the op that replaces a call, branch or loop of graphs.
+"""A function that creates the op to which a `tidu.call`, `tidu.case` or `tidu.loop` is lowered.
 
-The arguments are its definition, its operands as `ir.Value`s, and the insertion point.
+The arguments are the definition, the operands as `ir.Value`s, and the insertion point.
 """
 
 
 def write_graph(graph: Graph, module: AnyModule) -> None:
-    """Writes a graph as a `tidu.graph` at the end of a module; values of other graphs become `tidu.external`s."""
+    """Writes a graph as a `tidu.graph` at the end of a module. Values of other graphs become `tidu.external`s."""
     attributes = {
         **graph.attributes,
         "sym_name": ir.StringAttr.get(graph.name),
@@ -51,8 +51,8 @@ def write_block(
 ) -> None:
     """Writes the graph's inputs and definitions into an empty block, and records their `ir.Value`s in `local`.
 
-    `own` is a function of (definition, operands, insertion point). It creates the ops that replace `tidu.call`,
-    `tidu.case` and `tidu.loop`. Without `own`, these ops are written unchanged.
+    With `masks`, ops get their active masks as attributes. `own` creates the ops that replace `tidu.call`, `tidu.case`
+    and `tidu.loop`. Without `own`, these ops are written unchanged.
     """
     for x in graph.inputs.values():
         local[x] = block.add_argument(x.type, x.location)
@@ -93,7 +93,7 @@ def _repeated(
     masks: bool,
     alike: dict[Hashable, IrOp],
 ) -> IrOp:
-    """Creates an op with regions: if possible, clones a written op that differs only in operands and location.
+    """Creates an op with regions. If a written op differs only in operands and location, clones this op.
 
     Building the regions takes three times as long as cloning them.
     """

@@ -2,7 +2,8 @@
 
     #a1 = [#a0, #a0]   #a2 = [#a1, #a1]   ...   #a40 = [#a39, #a39]
 
-MLIR stores equal attributes once, so these attributes take little memory. Printed, `#a40` has 2^40 copies of `#a0`.
+MLIR stores equal attributes once, so these attributes take little memory. The text of `#a40`, however, has 2^40 copies
+of `#a0`.
 """
 
 import re
@@ -16,7 +17,7 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.ops.ir_types import IrOp
 
 MOST = 2**16
-"""The most attributes, types and locations that one attribute, type or location may consist of."""
+"""The largest number of attributes, types and locations that may be nested in one attribute, type or location."""
 
 _DEFINED = re.compile(rb"[#!][\w$.]+\s*=")
 # Matches strings, comments, the beginnings of ops, and aliases, with "=" where an alias is defined.
@@ -24,7 +25,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\
 
 
 class _Place:
-    """A location with a hash, so that it can be a key of a dictionary, as attributes and types can."""
+    """A location as a dictionary key. The bindings make attributes and types hashable, but not locations."""
 
     __match_args__ = ("location",)
 
@@ -43,9 +44,9 @@ _Part = bytes | _Place | ir.Type | ir.Attribute
 
 
 def may_share(source: str | bytes) -> bool:
-    """Whether aliases that refer to other aliases may expand to more than `MOST` parts when a text is parsed.
+    """Whether the aliases in a text, which may refer to each other, expand to more than `MOST` parts.
 
-    Always true for bytecode, which stores each attribute once.
+    Always true for bytecode, because it stores each attribute only once, as aliases do.
     """
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if text.startswith(b"ML\xefR"):
@@ -132,7 +133,7 @@ def _size(
         if x in sizes and sizes[x] or not parts:
             sizes.setdefault(x, 1)
             stack.pop()
-        elif x in sizes:  # the second visit, so its parts have been counted
+        elif x in sizes:  # a second visit: all parts of x are counted
             sizes[x] = min(MOST + 1, 1 + sum(sizes[part] for part in parts))
             stack.pop()
         else:

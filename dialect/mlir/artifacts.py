@@ -1,7 +1,7 @@
-"""Reads bytecode that contains Shardy's ops. jaxlib, which has Shardy's dialect, converts it to text.
+"""Reads bytecode with ops of the Shardy dialect. jaxlib, which has this dialect, converts the bytecode to text.
 
-The Python wheel of torch-mlir lacks this dialect. Without a dialect, MLIR cannot read the dialect's attributes in
-bytecode. jaxlib runs in another process, because the caller's process may use another MLIR.
+The Python package torch-mlir lacks the Shardy dialect, and MLIR cannot read attributes of an unknown dialect in
+bytecode. jaxlib runs in another process, because its copy of MLIR may conflict with that of the caller's process.
 """
 
 import subprocess
@@ -40,7 +40,10 @@ def holds_shardy(contents: bytes) -> bool:
 
 
 def text_by_jaxlib(contents: bytes, file: str | None) -> str:
-    """The text of the module in bytecode; raises `ParseError` if jaxlib is missing or cannot read the bytecode."""
+    """Converts bytecode to the text of its module, by jaxlib.
+
+    Raises `ParseError` if jaxlib is missing or cannot read the bytecode.
+    """
     program = _PROGRAM.format(path=sys.path, portable=is_portable(contents))
     try:
         done = subprocess.run(

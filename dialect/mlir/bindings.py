@@ -1,7 +1,7 @@
 """Chooses the package of MLIR's Python bindings: torch_mlir, or the package that `TIDUC_MLIR` names.
 
-The sources import `torch_mlir`. With `TIDUC_MLIR=mlir`, a finder provides the modules of `mlir` instead. It first
-checks that these bindings have the modules and passes that tiduc uses.
+tiduc's sources import `torch_mlir`. With `TIDUC_MLIR=mlir`, an import hook loads the modules of the package `mlir`
+instead. It first checks that these bindings have the modules and passes that tiduc uses.
 """
 
 import os
@@ -42,7 +42,7 @@ def redirect() -> None:
 
 
 def register_passes() -> None:
-    """Registers StableHLO's optimization passes. torch-mlir has them in a library that other bindings lack."""
+    """Registers StableHLO's optimization passes. They are in a library of torch-mlir that other bindings may lack."""
     if _package() == DEFAULT:
         import_module(f"{DEFAULT}._mlir_libs._torchMlir")
     else:
@@ -50,7 +50,10 @@ def register_passes() -> None:
 
 
 def lacking(error: ImportError) -> RequestError | None:
-    """The error for an optional module, such as a model importer, that other bindings lack. None for other errors."""
+    """Converts a failed import to a `RequestError` if the package that `TIDUC_MLIR` names lacks the module.
+
+    Such modules are optional, for example model importers. Returns None for any other failed import.
+    """
     package = _package()
     if package == DEFAULT or not f"{error.name}.".startswith(f"{package}."):
         return None
@@ -62,7 +65,7 @@ def _package() -> str:
 
 
 class _Finder:
-    """Finds the module `package.x` for `torch_mlir.x`."""
+    """An import hook that loads the module `package.x` when code imports `torch_mlir.x`."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -80,14 +83,14 @@ class _Finder:
         return ModuleSpec(fullname, loader)
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leaves the creation of the module to Python; `exec_module` replaces the module."""
+        """Returns None, so that Python creates an empty module, which `exec_module` then replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(self._package + module.__name__.removeprefix(DEFAULT))
 
 
 def _check(package: str) -> None:
-    """Raises `RequestError` if the bindings lack modules or passes; the message lists all of them."""
+    """Raises `RequestError` if a package of bindings lacks modules or passes. The message lists all missing ones."""
     if not _has(package):
         raise RequestError(f"{VARIABLE}={package}: there is no such package")
     modules = [name for name in MODULES if not _has(f"{package}.{name}")]

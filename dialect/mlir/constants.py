@@ -1,4 +1,4 @@
-"""Elements attributes: the values of constants."""
+"""Creates and reads elements attributes, which hold the values of constants."""
 
 import functools
 import re
@@ -14,7 +14,10 @@ _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 
 
 def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
-    """The elements attribute of a static tensor type: a splat of `value`, or an array of the type's shape."""
+    """Converts `value` to an elements attribute of a static tensor type.
+
+    `value` is a number, which gives a splat, or an array of the type's shape. Raises `ValueError` for another shape.
+    """
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
         raise ValueError(f"a constant of shape {array.shape} does not fit the type {type_}")
@@ -34,9 +37,9 @@ def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
 
 
 def is_splat(value: ir.Attribute | None) -> TypeGuard[ir.DenseElementsAttr]:
-    """Whether an attribute is a `dense` splat of one number.
+    """Whether an attribute is a `dense` attribute that is a splat.
 
-    False for resources and for attributes without elements.
+    False for resources, and for attributes without elements.
     """
     return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
 
@@ -50,23 +53,24 @@ def splat_number(value: ir.DenseElementsAttr) -> float:
 
 @functools.cache
 def integer_splat(value: int, type_: ir.RankedTensorType) -> Any:
-    """A splat of an integer, cached."""
+    """The splat of an integer. Results are cached."""
     return dense(value, type_)
 
 
 def integer_in(value: ir.Attribute) -> int | None:
-    """The integer of a splat elements attribute; None for any other attribute."""
+    """The integer in a splat of integers; None for any other attribute."""
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
-    entry = ir.IntegerAttr(value.get_splat_value())  # iterators reject integers below a byte
+    entry = ir.IntegerAttr(value.get_splat_value())  # iterators reject integers of fewer than 8 bits
     return abs(entry.value) if ir.IntegerType(entry.type).width == 1 else int(entry.value)
 
 
 @functools.cache
 def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
-    """A splat constant converted to the type `floats`. None for a constant that is not a splat of type `integers`.
+    """Converts a splat of type `integers` to a splat of type `floats`. None for any other attribute.
 
-    Also None for integers that may be rounded twice, and for floats of fewer than 16 bits, whose overflow differs.
+    Also None for integers that do not fit in an f64, because they would be rounded twice, and for floats of fewer than
+    16 bits, whose overflow differs.
     """
     number = integer_in(value) if value.type == integers else None
     element = floats.element_type
@@ -107,5 +111,5 @@ def constants_in(op: IrOp) -> list[ir.Operation]:
 
 
 def has_resources(module: ir.Module | IrOp) -> bool:
-    """Whether a constant of the module is a resource. As text, a resource is twice as long as its bytes."""
+    """Whether a constant of the module is a resource. In text, a resource takes twice as many bytes as in bytecode."""
     return any(resource_name(op.attributes["value"]) is not None for op in constants_in(module.operation))

@@ -45,20 +45,20 @@ class _Every(frozenset[str]):
 
 
 EVERY_DIALECT = _Every()
-"""An argument for `parse` and `read`: ops of any dialect may be unregistered."""
+"""A value for the parameter `dialects` of `parse` and `read`: ops of any dialect may then be unregistered."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 _contexts: list[Any] = []
-"""The context, once it is complete."""
+"""Holds the context after it has been created, and is empty before."""
 
 
 def context() -> Any:
     """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
 
-    Multithreading is off, because Python passes need that. Threads take turns (`turns.py`).
+    MLIR's multithreading is off, because passes in Python require that. Threads of Python take turns (`turns.py`).
     """
     if not _contexts:
         with turn():
@@ -68,9 +68,9 @@ def context() -> Any:
 
 
 def _complete_context() -> Any:
-    """A context with all dialects."""
-    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings find the
-    # empty modules before torch-mlir's, which take 0.4 s to import and which tiduc does not need.
+    """Creates a context with all dialects that tiduc uses."""
+    # The bindings import a Python module for each dialect. Without such modules, each new op view would retry a failing
+    # import (13 us). The empty modules in `views` come first, because importing torch-mlir's takes 0.4 s.
     _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()
     it.enable_multithreading(False)
@@ -81,7 +81,7 @@ def _complete_context() -> Any:
         _read_complex_elements()
         Tidu.load()
         shardy.Shardy.load()
-        # CHLO has no registration call of its own; this pass depends on it and so loads it.
+        # The bindings cannot register CHLO directly. This pass depends on CHLO, so running it loads the dialect.
         load_chlo = PassManager.parse("builtin.module(stablehlo-compatibility-expander{target=1.0.0})")
         load_chlo.run(ir.Module.create().operation)
     return it
@@ -90,7 +90,8 @@ def _complete_context() -> Any:
 def _read_complex_elements() -> None:
     """Makes the bindings return complex elements attributes as `DenseElementsAttr`.
 
-    Otherwise they raise a TypeError, which ends the process if a callback from C++, such as a constraint, raises it.
+    By default, they raise a TypeError, which ends the process if it occurs in a callback from C++, such as a
+    constraint.
     """
 
     @functools.cache
@@ -109,11 +110,11 @@ def _read_complex_elements() -> None:
 
 
 def stage(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function to run inside the context, in its turn, with the cyclic garbage collector paused.
+    """Decorator for a stage: the function runs in the MLIR context, while other threads wait.
 
-    The bindings create millions of small objects without cycles. The collector would visit them repeatedly, and double
-    the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded under the
-    function's name, for crash reports.
+    Pauses the cyclic garbage collector, because the bindings create millions of small objects without cycles, and the
+    collector would double the time of a stage. Converts `ir.MLIRError` and `RecursionError` to `TiducError`s. Records
+    the stage under the function's name, for crash reports.
     """
     name = function.__qualname__.removesuffix(".__init__").lstrip("_")
 
@@ -146,11 +147,14 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def diagnosed(error: ir.MLIRError, file: str | None = None) -> TiducError:
-    """The first diagnostic of an `ir.MLIRError` as a `TiducError`; `file` replaces MLIR's "-" in the location."""
+    """Converts the first diagnostic of an `ir.MLIRError` to a `TiducError`.
+
+    If the location has MLIR's file name "-", `file` replaces this name.
+    """
     if not error.error_diagnostics:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
-    # MLIR's message names an option of its own tools.
+    # MLIR's message names an option of MLIR's tools, which tiduc's commands do not have.
     message = first.message.replace(_ALLOW, _HOW)
     message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
     place = describe(first.location)
@@ -174,9 +178,9 @@ def verify(op: ir.Module | IrOp, location: ir.Location | None = None) -> None:
 
 @contextmanager
 def collected_messages() -> Iterator[list[str]]:
-    """Collects the messages of MLIR's diagnostics in the block, which MLIR would print otherwise.
+    """Context manager that collects the messages of MLIR's diagnostics in a list, instead of printing them.
 
-    Some functions of the bindings report only that they failed; the messages give the reason.
+    Some functions of the bindings only report that they failed. The messages give the reason.
     """
     messages: list[str] = []
 
@@ -193,7 +197,10 @@ def collected_messages() -> Iterator[list[str]]:
 
 @stage
 def available_dialects() -> list[str]:
-    """The names of all dialects that modules may use; MLIR lists them in a note about an unknown dialect."""
+    """The names of all dialects that modules may use.
+
+    Parses an op of an unknown dialect, because MLIR lists the dialects only in a note to the error.
+    """
     try:
         ir.Module.parse("no_dialect.op")
     except ir.MLIRError as error:
@@ -205,10 +212,10 @@ def available_dialects() -> list[str]:
 
 @stage
 def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact.
+    """Parses StableHLO text, MLIR bytecode or a portable artifact, and returns the `ir.Module`.
 
-    Raises `ParseError` if the source is invalid. `file` is the name in diagnostics. Ops of `dialects` may be
-    unregistered; they are read in generic form.
+    Raises `ParseError` if the source is invalid. `file` is the file name in diagnostics. Ops of the dialects in
+    `dialects` may be unregistered; text must have them in generic form.
     """
     try:
         if isinstance(text, bytes) and is_portable(text):
@@ -232,14 +239,14 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
 
 
 def _name_arguments(module: ir.Module, source: str | bytes, file: str) -> None:
-    """Keeps the names that the text gives to arguments. `file` is the name of the text in locations."""
+    """Stores the names of arguments in the text in the arguments' locations. `file` is the file name in locations."""
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if not text.startswith(BYTECODE):
         name_arguments(module, text, file)
 
 
 def _check(source: str | bytes, file: str | None) -> None:
-    """Raises `ParseError` for text on which MLIR's parser would end the process."""
+    """Raises `ParseError` for text that would make MLIR's parser end the process."""
     if (
         ("]x[" in source)
         if isinstance(source, str)
@@ -258,8 +265,8 @@ def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> N
 
 
 def _unread(error: ir.MLIRError | MemoryError, file: str | None, source: str | bytes) -> Exception:
-    """The error for a source that MLIR cannot read: MLIR's diagnostic, or the name of the source's format."""
-    if isinstance(error, MemoryError):  # a number in damaged bytecode may request any amount of memory
+    """The error for a source that MLIR cannot read: MLIR's diagnostic, or a better message if the cause is known."""
+    if isinstance(error, MemoryError):  # damaged bytecode may request any amount of memory
         if not isinstance(source, bytes) or not source.startswith(BYTECODE):
             return error
         return ParseError("this bytecode takes more memory than there is; it may be damaged", file)
@@ -276,7 +283,7 @@ def _unread(error: ir.MLIRError | MemoryError, file: str | None, source: str | b
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be encoded in UTF-8; `os.fsdecode` turns other bytes into surrogates."""
+    """Whether a name can be encoded in UTF-8. `os.fsdecode` turns bytes that are not UTF-8 into surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -291,7 +298,10 @@ def _place(text: str, at: int, file: str | None) -> str:
 
 
 def _with_shardy(text: str | bytes) -> bytes | None:
-    """The text with Shardy's ops in generic form, or bytecode with Shardy's ops; None if it has no Shardy ops."""
+    """Prepares a source with Shardy's ops for MLIR's parser; None if the source has no such ops.
+
+    Text is returned with Shardy's ops in generic form, and bytecode unchanged.
+    """
     if isinstance(text, bytes):
         if holds_shardy(text):
             return text
@@ -307,10 +317,10 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
-    """Parses the source by MLIR. `size` is its length in bytes.
+    """Calls a parser of MLIR on the source, whose length in bytes is `size`.
 
-    Attributes of unregistered dialects, such as Shardy's, are kept. If the module has unregistered ops, the context
-    allows them from then on, because copying an op creates one.
+    Keeps attributes of unregistered dialects, such as Shardy's. If the module has unregistered ops, the context allows
+    such ops from then on, because a copy of an op is a new unregistered op.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
@@ -346,7 +356,7 @@ def _unregistered(module: ir.Module) -> set[str]:
 
 
 def _seconds(size: int) -> float:
-    """The time limit for reading this many bytes: MLIR reads 10 MB/s, but never finishes some damaged bytecode."""
+    """The time limit for reading `size` bytes. MLIR reads 10 MB/s, but on some damaged bytecode it never ends."""
     return 20 + size / 1e6
 
 
@@ -365,7 +375,10 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 @stage
 @progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file; raises `TiducError` if the file cannot be read. `dialects` is as for `parse`."""
+    """Reads a file, and returns its `ir.Module`. `dialects` is as for `parse`.
+
+    Raises `TiducError` if the file cannot be read.
+    """
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:
@@ -373,11 +386,11 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         # A pipe, such as the shell's `<(command)`, can be read only once.
         if once := not Path(path).is_file():
             progress.keep(contents)
-        nameable = _is_text(str(path))  # MLIR takes names in UTF-8
+        nameable = _is_text(str(path))  # MLIR accepts only file names in UTF-8
         if once or not nameable or is_portable(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
-        # `parseFile`, unlike `parse`, makes locations that name the file.
+        # With `parseFile`, unlike `parse`, locations contain the name of the file.
         module = _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
         _check_module(module, contents, str(path))
         _name_arguments(module, contents, str(path))

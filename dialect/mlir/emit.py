@@ -18,7 +18,7 @@ _SLICE_OF_SCALAR = ", , sizes = []"
 
 
 def text(module: ir.Module | IrOp) -> bytes:
-    """The text of a verified module; in generic form if the pretty form would not parse."""
+    """The text of a verified module. Uses the generic form if MLIR could not parse the pretty form."""
     written = str(module.operation.get_asm(assume_verified=True))  # printing would verify the module again
     if _SLICE_OF_SCALAR in written:
         written = str(module.operation.get_asm(assume_verified=True, print_generic_op_form=True))
@@ -34,7 +34,7 @@ def bytecode(module: ir.Module | IrOp) -> bytes:
 
 def artifact(module: ir.Module) -> bytes:
     """A StableHLO portable artifact. Tools from the last twelve weeks can read it, and future tools for years."""
-    portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
+    portable = ir.Module.parse(inlined(str(module)))  # artifacts cannot hold resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)

@@ -1,4 +1,4 @@
-"""Diagnoses sources that MLIR's parser reports badly: other formats, silent failures, and text that crashes it."""
+"""Recognizes sources for which MLIR's parser gives a bad message or none, or crashes, and explains what is wrong."""
 
 import re
 
@@ -12,7 +12,7 @@ _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xf
 
 
 def foreign(contents: bytes) -> str | None:
-    """A message that names the format of bytes that are not MLIR. None for MLIR text and bytecode, even if damaged."""
+    """A message that names the format of a file that is not MLIR. None for MLIR text or bytecode, even if damaged."""
     if contents.startswith(_BYTECODE):
         return None
     if contents.startswith(_ZIP) and b".fb" in contents[:64] or contents[4:8] == _COMPILED:
@@ -38,9 +38,9 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """The reason and the offset if MLIR would reject the text without a message; else None.
+    """A message and an offset if the text has an unquoted `tidu.` op, or else None.
 
-    The reason is an unquoted `tidu.` op.
+    MLIR rejects such a text without a message.
     """
     if match := _DIALECT_OP.search(source):
         return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
@@ -66,7 +66,7 @@ def of_another_compiler(source: str) -> str | None:
 
 
 def of_python(source: str) -> str | None:
-    """Advice for the source of a Python module; None for other texts."""
+    """Advice for a text that is the source of a Python module; None for other texts."""
     lines = (line for line in source.splitlines() if line.strip() and not line.startswith("#"))
     if next(lines, "").startswith(("import ", "from ", "def ", '"""')):
         return "Python source: export its function first, by jax.export or torch.export, for 'tiduc import'"
@@ -74,7 +74,7 @@ def of_python(source: str) -> str | None:
 
 
 def oversized(source: str) -> tuple[str, int] | None:
-    """A message and an offset if a dimension number is so large that the parser would exhaust memory; else None.
+    """A message and an offset if a dimension number is so large that the parser would exhaust memory, or else None.
 
     In the dimension numbers of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`, the largest number determines
     how many dimensions the parser allocates.

@@ -1,8 +1,8 @@
-"""File formats of models and weights that tiduc does not read, and how to convert them to formats that it reads.
+"""Recognizes file formats of models and weights that tiduc does not read, and says how to convert such files.
 
-    file name, or the first bytes -> `Format` -> a description, and two lines that convert the file to an importable one
+    contents or name of a file -> `Format` -> a description, and two lines of code that convert to an importable format
 
-`tiduc import`, `import_model` and the readers of MLIR files print this description.
+`tiduc import`, `import_model` and the readers of MLIR files show the description and the lines in their errors.
 """
 
 import os
@@ -23,7 +23,7 @@ _JAX = (
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its description, and the lines of Python or of a shell that make an importable file."""
+    """A file format: its description, and two lines of Python or shell code that create a file which tiduc imports."""
 
     what: str
     lines: tuple[str, str]
@@ -103,9 +103,9 @@ def format_at(path: str) -> Format | None:
 
 
 def format_of(contents: bytes) -> Format | None:
-    """The format that the bytes of a file show; None if unknown.
+    """The format of a file with these bytes; None if it is unknown.
 
-    A zip archive is recognized by the names of its members, from the directory at its end.
+    For a zip archive, the names of members decide. They are in the directory at the end of the archive.
     """
     if contents.startswith(_ZIP):
         members = contents[-_ENDS:]

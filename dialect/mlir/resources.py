@@ -1,10 +1,11 @@
-"""Resources: constants whose bytes are stored apart from the ops. Not every reader supports them.
+"""Resources: constants whose bytes are stored apart from the ops. Some tools that read modules do not support them.
 
     %w = stablehlo.constant dense_resource<w> : tensor<2xf32>
     {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}
 
-MLIR does not compare the number of bytes of a resource with the type of the constant, and accepts a resource without
-bytes. Readers of such constants would read beyond the bytes. An element takes whole bytes, even a boolean.
+MLIR does not compare the size of a resource with the type of the constant, and accepts a resource without bytes. A tool
+that uses such a constant would read invalid memory. `check_resources` therefore checks the sizes. Each element takes
+whole bytes; a boolean takes one.
 """
 
 import functools
@@ -29,14 +30,14 @@ _ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
 _KEYWORD = "dense_resource"
 _DATA, _TABLE = 5, 6  # numbers of two sections: the bytes of resources, and the names and sizes of resources
 _NO_ENTRY = b"\1"  # the table of a module without resources
-_ALIGNED = 0x80  # this bit of a section's number says that an alignment follows
-_HEAD = 2**20  # the bytes of bytecode that suffice to find the size of one resource
+_ALIGNED = 0x80  # this bit in a section's number means that an alignment follows the length
+_HEAD = 2**20  # this many bytes of bytecode suffice to find the size of a resource
 
 
 def inlined(text: str) -> str:
-    """The text of a module with its resources inlined as `dense` elements; a text without resources is unchanged.
+    """Replaces the resources in the text of a module by `dense` elements.
 
-    StableHLO's interpreter reads wrong numbers from a resource, and XLA rejects resources; both read `dense` elements.
+    StableHLO's interpreter reads wrong numbers from resources, and XLA rejects them, but both support `dense` elements.
     """
     body, separator, section = text.partition(_SECTION)
     if not separator or _USE.search(body) is None:
@@ -61,8 +62,8 @@ def contents_by_name(text: str) -> dict[str, bytes]:
 def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
     """Raises `ParseError` if a resource in a module has no bytes, or another number of bytes than its type needs.
 
-    `source` is the text or bytecode of the module. A module without resources is not searched. `file` is the name of
-    the source in locations.
+    `source` is the text or bytecode of the module. If it contains no resources, the module is not searched. `file` is
+    the file name in the location of the error.
     """
     if not _may_hold(source):
         return
@@ -100,7 +101,10 @@ def _may_hold(source: str | bytes) -> bool:
 
 
 def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]:
-    """The resources in an attribute: itself, or those in an array or a dictionary that the bindings can read."""
+    """The resources in an attribute: the attribute itself, or resources nested in arrays and dictionaries.
+
+    Omits those that the bindings cannot read.
+    """
     entries = readable_entries(attribute) or []
     if isinstance(attribute, ir.DictAttr):
         with suppress(ParseError):
@@ -120,7 +124,10 @@ def _needed(type_: ir.Type) -> int:
 
 @functools.cache
 def element_bytes(type_: ir.Type) -> int:
-    """The number of bytes that an element of a tensor type takes: one for a boolean. 0 for other types."""
+    """The number of bytes that an element of a tensor type takes; 0 if `type_` is not a ranked tensor type.
+
+    A boolean takes one byte.
+    """
     if not isinstance(type_, ir.RankedTensorType):
         return 0
     element, parts = type_.element_type, 1
@@ -133,7 +140,7 @@ def element_bytes(type_: ir.Type) -> int:
 def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
     """The number of bytes of a resource; None if it has no bytes.
 
-    The bindings do not give the number, but bytecode states it.
+    The bindings do not provide the number, so it is read from bytecode.
     """
     holder, head = ir.Module.create(ir.Location.unknown(resource.context)), _Head()
     holder.operation.attributes["resource"] = resource
@@ -146,7 +153,10 @@ def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
 
 
 def contents_of(attribute: ir.Attribute) -> bytes:
-    """The bytes of a resource: its elements, in order. The bindings do not give them, but bytecode ends with them."""
+    """The bytes of a resource, which are its elements in order.
+
+    The bindings do not provide them, so they are read from bytecode, which has them at the end of a section.
+    """
     resource, size = ir.DenseResourceElementsAttr(attribute), _needed(attribute.type)
     holder, written = ir.Module.create(ir.Location.unknown(resource.context)), io.BytesIO()
     holder.operation.attributes["resource"] = resource
@@ -156,7 +166,7 @@ def contents_of(attribute: ir.Attribute) -> bytes:
 
 
 class _Head:
-    """A file that keeps the first bytes that are written to it."""
+    """A writable file that keeps only the first `_HEAD` bytes."""
 
     def __init__(self) -> None:
         self.contents = bytearray()
@@ -182,9 +192,9 @@ def _sections(contents: bytes | bytearray) -> dict[int, range]:
 
 
 def _number(contents: bytes | bytearray, at: int) -> tuple[int, int]:
-    """A number in bytecode, and the offset after the number.
+    """Decodes the number at offset `at` of bytecode. Returns the number, and the offset after it.
 
-    The trailing zero bits of its first byte count its further bytes.
+    The number of trailing zero bits in the first byte is the number of bytes that follow.
     """
     first = contents[at]
     more = 8 if not first else (first & -first).bit_length() - 1

@@ -1,8 +1,9 @@
-"""Keeps the names that hand-written text gives to the arguments of functions, as names of locations.
+"""Stores the names of function arguments in hand-written text as names of the arguments' locations.
 
     func.func @main(%x: tensor<f64>)   ->   func.func @main(%arg0: tensor<f64> loc("x"(file.mlir:1:17)))
 
-MLIR's parser forgets the names of SSA values. An argument without a location gets one with the argument's name.
+MLIR's parser does not keep the names of SSA values. It gives an argument without a location the argument's position in
+the text, where the name is found.
 """
 
 import re
@@ -14,14 +15,14 @@ from torch_mlir import ir
 _NAME = re.compile(rb"%([A-Za-z_$.-][\w$.-]*)")
 _PLACE = re.compile(r"(\d+):(\d+)\)")
 _POSITIONAL = re.compile(r"arg\d+")
-"""Names that MLIR's printer generates."""
+"""Matches names that MLIR's printer generates."""
 
 
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
-    """Names the location of each argument of a function after the argument's name in the text.
+    """Gives the location of each function argument the argument's name in the text.
 
-    `file` is the file name in locations of the text. A location stays if it has a name already, if it is in another
-    file, or if the text has no argument name at the location.
+    `file` is the file name in locations of the text. A location does not change if it has a name already, if it is in
+    another file, if the text has no name at this position, or if MLIR's printer generated the name.
     """
     prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
     placed = []
@@ -39,7 +40,7 @@ def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
 
 
 def _line_starts(text: bytes, count: int) -> list[int]:
-    """The offsets of the first lines of a text, at most `count` of them."""
+    """The offsets at which the lines of a text start, at most the first `count`."""
     starts = [0]
     while len(starts) < count and (end := text.find(b"\n", starts[-1])) >= 0:
         starts.append(end + 1)

@@ -1,4 +1,4 @@
-"""Attributes by name; and those that the bindings cannot read: names that are not UTF-8, unknown element types."""
+"""Reads attributes by name. Handles names that are not UTF-8 and attributes that the bindings cannot read."""
 
 import re
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
-    Raises `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings would
-    abort the process on them.
+    Raises `ParseError` for a name that is not UTF-8, on which the bindings would abort the process, and for an array of
+    elements that the bindings do not support, such as f128.
     """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):
@@ -32,14 +32,14 @@ def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
 def present(
     attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], *names: str
 ) -> dict[str, ir.Attribute]:
-    """The attributes of these names that are present."""
+    """Those of `attributes` whose names are in `names`. Missing names are ignored."""
     return {name: attributes[name] for name in names if name in attributes}
 
 
 def without(
     attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], dropped: str
 ) -> dict[str, ir.Attribute]:
-    """All attributes but one."""
+    """All attributes except the one named `dropped`."""
     return {name: attributes[name] for name in attributes if name != dropped}
 
 
@@ -60,7 +60,10 @@ def readable_entries(attribute: ir.Attribute | None) -> list[ir.Attribute] | Non
 
 
 def location_name(location: ir.NameLoc) -> str:
-    """The name in a `NameLoc`. Raises `ParseError` for a name that is not UTF-8, on which the bindings abort."""
+    """The name in a `NameLoc`.
+
+    Raises `ParseError` for a name that is not UTF-8, because the bindings would abort the process on it.
+    """
     name = _QUOTED.search(str(location))  # the location after the name may contain a file name
     if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")

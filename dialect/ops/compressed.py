@@ -1,10 +1,12 @@
-"""`tidu.compressed`: an attribute of a function's result that holds the nonzeros of a sparse matrix. States their
-places.
+"""`tidu.compressed`: an attribute of a function result that holds the nonzeros of a sparse matrix.
+
+The attribute says at which rows and columns the nonzeros are:
 
     format = "csr", shape = array<i64: 2, 3>, indptr = dense<[0, 1, 3]>, indices = dense<[0, 1, 2]>
 
-The form is that of scipy's `csr_array` and `csc_array`. For "csr", `indices` has the column of each nonzero, row by
-row, and row i has the nonzeros from `indptr[i]` to before `indptr[i + 1]`. For "csc", rows and columns are exchanged.
+The format is that of scipy's `csr_array` and `csc_array`. For "csr", `indices` has the column of each nonzero, row by
+row, and the nonzeros of row i are those from number `indptr[i]` up to, but excluding, `indptr[i + 1]`. For "csc", rows
+and columns are exchanged.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.ops.attributes import readable
 
 COMPRESSED = "tidu.compressed"
-"""Attribute of a result of a function: the pattern of the sparse matrix whose nonzeros the result has."""
+"""Name of the attribute of a function result: the pattern of the sparse matrix whose nonzeros the result holds."""
 
 CSR, CSC = "csr", "csc"
 FORMATS = (CSR, CSC)
@@ -36,7 +38,7 @@ class Compressed:
     indices: NDArray[np.int32]
 
     def attribute(self) -> ir.Attribute:
-        """The pattern as an attribute."""
+        """Converts the pattern to an attribute for `COMPRESSED`."""
         integer = ir.IntegerType.get_signless(32)
         numbers = {
             name: ir.DenseElementsAttr.get(array, type=integer)
@@ -49,7 +51,7 @@ class Compressed:
 def compressed(
     format: str, shape: tuple[int, int], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> Compressed:
-    """The pattern with nonzeros at (rows[k], columns[k]), which are in the order of the format."""
+    """The pattern with nonzeros at (rows[k], columns[k]), sorted by row for "csr", and by column for "csc"."""
     major, minor, count = (rows, columns, shape[0]) if format == CSR else (columns, rows, shape[1])
     indptr = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(major, minlength=count), out=indptr[1:])
@@ -57,7 +59,10 @@ def compressed(
 
 
 def compressed_in(attributes: ir.Attribute | None, name: str) -> Compressed | None:
-    """The pattern that the attributes of the result `name` hold. Raises `RequestError` if it is malformed."""
+    """The pattern in the attributes of a function's result; None if the result has no pattern.
+
+    Raises `RequestError` if the pattern is malformed. `name` is the name of the result in the message.
+    """
     found = None if attributes is None else readable(ir.DictAttr(attributes), COMPRESSED)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Contraction: the dimension numbers of dot_general and dot, as a record."""
+"""`Contraction`: a Python record of the dimension numbers of `dot_general` and `dot`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NUMBERS = "dot_dimension_numbers"
 """The attribute of dot_general that holds its dimension numbers."""
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
-"""Matching dimensions of the left and the right operand."""
+"""Dimensions of the left operand, and the corresponding dimensions of the right operand."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Contraction:
 
     @staticmethod
     def of(op: AnyOp) -> "Contraction":
-        """The contraction of a dot_general or dot, an MLIR operation or a definition."""
+        """The contraction that a `dot_general` or `dot` computes. `op` is an MLIR operation or a `Definition`."""
         return _of(op.attributes[NUMBERS]) if NUMBERS in op.attributes else _of_dot(op.operands[0].type.rank)
 
     @staticmethod
     def new(batches: Iterable[Iterable[int]], summed: Iterable[Iterable[int]]) -> "Contraction":
-        """The contraction of these dimensions, each given for both operands."""
+        """The contraction with these batch and contracted dimensions: pairs of left and right dimensions."""
         (left, right), (over_left, over_right) = (map(tuple, pair) for pair in (batches, summed))
         return Contraction((left, right), (over_left, over_right))
 
@@ -42,15 +42,18 @@ class Contraction:
 
     @property
     def exchanged(self) -> "Contraction":
-        """The contraction of the exchanged operands."""
+        """The contraction after the left and the right operand are exchanged."""
         return Contraction(self.batches[::-1], self.summed[::-1])
 
     def kept(self, side: int, count: int) -> list[int]:
-        """The free dimensions of operand 0 or 1, which has `count` dimensions: neither batch nor contracted ones."""
+        """The free dimensions of operand `side`: those that are neither batch dimensions nor contracted.
+
+        `side` is 0 or 1, and `count` is the rank of the operand.
+        """
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
 
     def places(self, side: int, ranks: Sequence[int]) -> dict[int, int]:
-        """Maps the dimensions of operand 0 or 1, except contracted ones, to dimensions of the result.
+        """Maps each dimension of operand `side`, 0 or 1, that is not contracted to its dimension of the result.
 
         `ranks` are the ranks of both operands.
         """
@@ -60,7 +63,7 @@ class Contraction:
         return {**places, **{d: first + i for i, d in enumerate(self.kept(side, ranks[side]))}}
 
 
-@cache  # networks repeat few kinds of contractions thousands of times
+@cache  # programs have thousands of contractions, but of few kinds
 def _of(attribute: ir.Attribute) -> Contraction:
     d = hlo.DotDimensionNumbers(attribute)
     return Contraction.new(

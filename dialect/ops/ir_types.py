@@ -1,7 +1,7 @@
-"""Names for types of MLIR's bindings, for signatures.
+"""Names for the classes of MLIR's bindings, for use in annotations.
 
-In the bindings, each type and attribute is an object of its own class, such as `RankedTensorType`. A type checker knows
-only the base class, so signatures use the names below.
+The bindings return each type and attribute as an object of a subclass, such as `RankedTensorType`, but their stubs
+declare only the base class. Annotations therefore use the names below.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ IrValue = ir.Value[Any]
 """A value of MLIR: the result of an operation, or the argument of a block."""
 
 IrOp = ir.Operation | ir.OpView
-"""An operation of MLIR, possibly as the view that its dialect defines for it."""
+"""An MLIR operation, or the op view of its dialect class."""
 
 Attributes = Mapping[str, ir.Attribute]
-"""Attributes by name, to create an operation with."""
+"""Maps names to attributes. Functions that create operations take such a map."""
 
 
 class AnyModule(Protocol):

@@ -1,4 +1,4 @@
-"""Reads Shardy's ops as custom calls, which every pass supports. The wheel does not have Shardy's dialect.
+"""Converts Shardy's ops to custom calls when a file is read, because the bindings do not have the Shardy dialect.
 
     sdy.mesh @mesh = <["d"=4, "m"=2]>              unchanged
     sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
@@ -6,9 +6,10 @@
       body                                         body
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
-The body of a manual computation is inlined, so it is differentiated and merged like other ops.
-`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect, MLIR
-reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
+The body of a manual computation is inlined, so it is differentiated and merged like other ops. After that,
+`passes/lower/manual_regions.py` moves the ops into a region again. Attributes of the dialect stay opaque. Without the
+dialect, MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form by regular
+expressions.
 """
 
 import re
@@ -30,19 +31,28 @@ MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 PLACEMENT = "annotate_device_placement"
-"""A call that places its operand in a kind of memory, such as the host's; JAX exports `device_put` in this form."""
+"""Target of a custom call that moves its operand to a kind of memory, such as the host's.
+
+JAX exports `device_put` as such a call.
+"""
 TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
-"""Attributes of `TO_PARTS` and `TO_WHOLE`: the groups of devices that hold equal parts, one group per row, and the
-number of devices along the manual axes."""
+"""Attributes of `TO_PARTS` and `TO_WHOLE` calls.
+
+`HOLDERS` is a matrix: each row lists the devices that hold equal parts. `DEVICES` is the number of devices along the
+manual axes.
+"""
 
 
 class Shardy(ext.Dialect, name="shardy"):
-    """A stand-in for Shardy's dialect while a file is read."""
+    """A dialect for the op `ManualBody`, which exists only while a file is read."""
 
 
 class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
-    """Holds the region of the next manual computation. MLIR looks up no symbols inside an unregistered op."""
+    """Holds the region of the manual computation that follows.
+
+    A registered op must hold it, because MLIR does not resolve symbols inside unregistered ops, such as Shardy's.
+    """
 
     body: ir.Region
 
@@ -63,7 +73,7 @@ SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 def shardings_among(attributes: ir.Attribute | None) -> Any:
-    """The sharding attributes among the attributes of an argument or a result. None if `attributes` is None."""
+    """The shardings among the attributes of an argument or a result, as a `DictAttr`; None if `attributes` is None."""
     if attributes is None:
         return None
     return ir.DictAttr.get(
@@ -77,7 +87,7 @@ def has_ops(text: str) -> bool:
 
 
 def generic(text: str) -> str:
-    """The text with Shardy's ops in generic form; line numbers do not change."""
+    """Rewrites Shardy's ops in a text to generic form. Line numbers do not change."""
     text = _MESH.sub(_generic_mesh, text)
     text = _CONSTRAINT.sub(r'\1"\2"(\3) {sharding = #sdy.sharding\4} : (\6) -> \6', text)
     text = _RETURN.sub(lambda m: f'{m[1]}"sdy.return"({m[2] or ""}) : ({m[3] or ""}) -> ()', text)
@@ -113,7 +123,7 @@ def _generic_manual(text: str, match: re.Match[str]) -> str:
 
 
 _MOST_DEVICES = 1 << 20
-"""A mesh of more devices is an error, because the attribute `HOLDERS` lists each device."""
+"""The largest number of devices of a mesh. It is limited because the attribute `HOLDERS` lists each device."""
 
 _ATTRIBUTES = {
     MESH: ("sym_name", "mesh"),
@@ -196,16 +206,17 @@ def shardings(per_value: ir.Attribute) -> Iterator[Any]:
 
 
 def per_value(some: Sequence[ir.Attribute]) -> Any:
-    """The `#sdy.sharding_per_value` of some `#sdy.sharding` attributes."""
+    """The `#sdy.sharding_per_value` attribute that lists these `#sdy.sharding` attributes."""
     return ir.Attribute.parse(
         f"#sdy.sharding_per_value<[{', '.join(str(s).removeprefix('#sdy.sharding') for s in some)}]>"
     )
 
 
 def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op: IrOp) -> dict[str, Any]:
-    """The attributes of a `TO_PARTS` or `TO_WHOLE` call, which split an array into parts or join the parts.
+    """The attributes of a `TO_PARTS` or `TO_WHOLE` call for an array with this sharding.
 
-    Raises `Unsupported` for a sharding that is not understood, and `ParseError` for a mesh that lacks the axes.
+    `TO_PARTS` splits an array into the parts of the devices, and `TO_WHOLE` joins the parts. Raises `Unsupported` for a
+    sharding that is not understood, and `ParseError` for a mesh that lacks the axes or has too many devices.
     """
     text = str(sharding)
     match = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
@@ -232,5 +243,5 @@ def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op
 
 
 def manual_axes(attribute: ir.Attribute) -> list[str]:
-    """The names in a `#sdy<manual_axes{...}>`."""
+    """The names of the axes in a `#sdy<manual_axes{...}>` attribute."""
     return re.findall(r'"([^"]+)"', str(attribute).partition("{")[2])

@@ -1,8 +1,8 @@
-"""The `tidu` dialect: graphs, references between graphs, names of values.
+"""The `tidu` dialect: ops for graphs, for references between graphs, and for names of values.
 
-The dialect is defined through MLIR's `ext`, so its ops are registered and verified when they are parsed. Primitives
-are plain StableHLO and CHLO ops. `verify.py` verifies the ops within one graph, and `passes/resolve.py` checks the
-references between graphs.
+The dialect is defined with the bindings' module `ext`, so its ops are registered, and are verified when they are
+parsed. The ops inside graphs are StableHLO and CHLO ops. `verify.py` verifies the ops within one graph, and
+`passes/resolve.py` checks the references between graphs.
 
     "tidu.graph"() <{...}> ({
     ^bb0(%x: tensor<f64>, %a: tensor<f64>):
@@ -24,17 +24,17 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 
 class Tidu(ext.Dialect, name="tidu"):
-    """Graphs that refer to values of one another."""
+    """The dialect of graphs that may refer to values of other graphs."""
 
 
 class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
-    """A graph: one region with one block. The block's arguments are the graph's inputs; it ends in `stablehlo.return`.
+    """A graph: one region with one block, which ends in `stablehlo.return`. The block's arguments are the inputs.
 
-    `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
+    `inputs` holds an input key for each block argument. Equal keys in two graphs denote the same input.
 
-    A *linear* graph has three more attributes. Its inputs and outputs are tangents or cotangents; `tidu.input_of`
-    and `tidu.output_of` refer to their primal values. `tidu.active_outputs` flags the active outputs. Only these are
-    operands of its `stablehlo.return`.
+    The inputs and outputs of a *linear* graph are tangents or cotangents. It has three more attributes:
+    `tidu.input_of` and `tidu.output_of` refer to the primal values of its inputs and outputs, and
+    `tidu.active_outputs` flags the active outputs. Only active outputs are operands of `stablehlo.return`.
     """
 
     sym_name: ir.StringAttr
@@ -58,7 +58,7 @@ class External(Tidu.Operation, name="external", traits=[ext.Pure]):
 
 
 class Name(Tidu.Operation, name="name"):
-    """The symbol name by which other graphs refer to a value of this graph."""
+    """Gives a value of a graph the symbol name by which other graphs refer to it."""
 
     sym_name: ir.StringAttr
     value: ext.Operand[Any]
@@ -69,7 +69,7 @@ class Name(Tidu.Operation, name="name"):
 
 
 class Bind(Tidu.Operation, name="bind"):
-    """Binds an input key to a value: `value`, such as `@S0::@seed`, replaces every use of `input`."""
+    """Binds an input key to a value: `value`, such as `@S0::@seed`, replaces every use of the input `input`."""
 
     input: Any
     value: Any

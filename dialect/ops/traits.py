@@ -1,4 +1,4 @@
-"""The traits of each op of StableHLO and CHLO, one row per op. Other modules query sets of ops: `op.name in CHEAP`.
+"""A table of the traits of each StableHLO and CHLO op. Other modules use sets of op names such as `op.name in CHEAP`.
 
 | column | value | meaning |
 |---|---|---|
@@ -220,7 +220,7 @@ chlo.zeta                             elementwise   function .       alike   .  
 
 @dataclass(frozen=True)
 class Traits:
-    """A row of the table; `words` are the traits that have no value."""
+    """A row of the table. `words` are the entries of the column `traits` that have no value, such as `cheap`."""
 
     op: str
     kind: str
@@ -249,7 +249,7 @@ _UNKNOWN = _row("? ? ? . . .")
 
 
 def traits_of(op: str) -> Traits:
-    """The row of an op; for an op that is not in the table, a row without traits."""
+    """The row of the op with this name. An op that is not in the table gets a row without traits, of unknown FLOPs."""
     return TRAITS.get(op, _UNKNOWN)
 
 

@@ -15,40 +15,42 @@ INPUT_OF = "tidu.input_of"
 OUTPUT_OF = "tidu.output_of"
 ACTIVE_OUTPUTS = "tidu.active_outputs"
 TERMINATOR = "stablehlo.return"
-"""The terminator of a graph. It is StableHLO's, because IRDL cannot declare a terminator or operands of mixed types."""
+"""The terminator of a graph. It is an op of StableHLO, because IRDL cannot declare a terminator."""
 
 MERGED = "tidu.merged"
 NAME = "tidu.name"
-"""Attribute of an argument or result of a function: the name that a program shows for it."""
+"""Attribute of an argument or a result of a function: the name by which users refer to it."""
 
 HELD = "tidu.held"
-"""Attribute of a weight that training updates only if the user names it: a string with the reason."""
+"""Attribute of a weight that training does not update unless the user names the weight: a string with the reason."""
 
 FROZEN = "tidu.frozen"
-"""Attribute of a weight that the model marks as having no gradient: a string with the reason, as in `tidu.held`.
+"""Attribute of a weight that has no gradient in the original model: a string with the reason, as in `tidu.held`.
 
-Neither training nor derivatives use the weight unless the user names it.
+Neither training nor differentiation treats the weight as an input unless the user names it.
 """
 
 SEED = "tidu.seed"
-"""The attribute of an op that gives basis vectors, the seeds of a Jacobian. Their zeros are zeros of the derivative's
-structure: a product of one of them is 0, whatever the other factor is."""
+"""Attribute of an op that computes basis vectors, the seeds of a Jacobian.
+
+The zeros of basis vectors are structural: the product of such a zero and any other factor, even infinity, is 0.
+"""
 
 ROLE = "tidu.role"
-"""Attribute of an argument of a training step: its role; tiduc/training/roles.py lists the roles."""
+"""Attribute of an argument of a training step: the argument's role, one of those in tiduc/training/roles.py."""
 
 CHECKPOINT = "tidu.checkpoint"
 """Attribute of a function: reverse mode recomputes the function's values from its arguments, as with `jax.checkpoint`.
 
-Import moves the attribute to the ops of the function, except to those that compute its results.
+Import copies the attribute to the ops of the function, except to those that compute the function's results.
 """
 
 RECOMPUTED = "tidu.recomputed"
-"""Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""
+"""Attribute of a barrier in front of an op that is recomputed. No op reads the last result of such a barrier."""
 
 
 def graph(op: IrOp) -> bool:
-    """Checks a `tidu.graph`: one block ending in `stablehlo.return`, distinct keys, correct active masks."""
+    """Checks that a `tidu.graph` has one block, which ends in `stablehlo.return`, distinct keys and correct masks."""
     if len(op.regions) != 1:
         return _fail(op, f"expects one region, has {len(op.regions)}")
     if len(op.regions[0].blocks) != 1:
@@ -61,7 +63,7 @@ def graph(op: IrOp) -> bool:
 
 
 def external(op: IrOp) -> bool:
-    """Checks a `tidu.external`: the reference has two parts, and names another graph."""
+    """Checks that a `tidu.external` is in a graph, and has a reference `@graph::@name` to another graph."""
     if not inside_graph(op):
         return False
     ref = readable(op.attributes, "ref")
@@ -73,7 +75,7 @@ def external(op: IrOp) -> bool:
 
 
 def name(op: IrOp) -> bool:
-    """Checks a `tidu.name`: it has a name, and is directly in a graph."""
+    """Checks that a `tidu.name` has a name, and is directly in a graph."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
     return inside_graph(op)
@@ -88,7 +90,7 @@ def inside_graph(op: IrOp) -> bool:
 
 
 def bind(op: IrOp) -> bool:
-    """Checks a `tidu.bind`: an input key, and a reference to a value of a graph."""
+    """Checks that a `tidu.bind` has an input key, and a reference to a value of a graph."""
     key, value = readable(op.attributes, "input"), readable(op.attributes, "value")
     if not isinstance(key, ir.FlatSymbolRefAttr):
         return _fail(op, f"expects an input key, has {key}")
@@ -134,7 +136,7 @@ def _keys(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
 
 
 def _linear(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
-    """Checks that tangent inputs and outputs align with their primals, and that active masks are correct."""
+    """Checks that each input and output of a linear graph has a primal value, and that active masks are correct."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
         if present := [name for name in (OUTPUT_OF, ACTIVE_OUTPUTS) if name in attributes]:

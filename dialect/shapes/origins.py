@@ -1,9 +1,9 @@
-"""Shape rules: trace the size of each dimension of a result to the sizes that determine it.
+"""Shape rules: express the size of each dimension of a result in terms of the sizes that determine it.
 
-An op without a rule is itself the origin of its result's sizes.
+If an op has no rule, the sizes of its results are new atoms (see `sizes.py`).
 
-`size_of(x, d)` follows dimension d of x through these rules to the atoms of `sizes.py`. It is a loop, and each graph
-has one cache, so deep graphs and values with many readers are no problem.
+`size_of(x, d)` applies these rules repeatedly, until it has expressed the size of dimension d of x by atoms. It uses a
+loop instead of recursion, so that graphs may be deep, and caches the sizes of each graph.
 """
 
 import functools
@@ -25,19 +25,22 @@ DIRECTION = "comparison_direction"
 SHAPE_OPERANDS, DYNAMIC_TOP_K = "indices_of_shape_operands", "stablehlo.dynamic_top_k"
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
-"""The marker of a dynamic dimension in a type."""
+"""The number that stands for a dynamic dimension in the shape of a type."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A size as a function of the sizes of other dimensions. A dimension is a value and a dimension number."""
+    """A size as a function of other sizes: `combine` of the sizes of the dimensions `places`.
+
+    Each of `places` is a pair of a value and the index of one of its dimensions.
+    """
 
     places: tuple[tuple[Value, int], ...]
     combine: Callable[..., Any]
 
 
 Rule = Callable[[Definition, int, int], Origin | None]
-"""Maps an op, a result's index and a dimension's index to the origin of the dimension's size; to None if unknown."""
+"""Maps an op, the index of a result and the index of a dimension to the origin of this dimension; None if unknown."""
 
 
 def size_of(x: Value, d: int) -> Any:
@@ -69,10 +72,10 @@ def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
 
 
 def _origin(x: Value, d: int) -> Origin:
-    """The origin of a dimension.
+    """The origin of dimension d of x.
 
     An input of a linear graph has the sizes of its primal value. A bound input has the sizes of the value that replaces
-    it. The rule of an op gives the origins of its results. Otherwise, a dimension is its own origin.
+    it. The rule of an op gives the origins of the sizes of its results. In any other case, the size is an atom.
     """
     primal = x.graph.primal_of(x)
     if primal is not None:
@@ -83,13 +86,13 @@ def _origin(x: Value, d: int) -> Origin:
         origin = _asserted(x.graph).get((x, d))
     elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
-    elif op.name == CUSTOM_CALL:  # not in RULES, because the requirements of such calls on sizes are unknown
+    elif op.name == CUSTOM_CALL:  # not in RULES, because it is unknown which sizes such calls require
         origin = _custom_call(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 
 
 def _asserted(graph: Graph) -> dict[tuple[Value, int], Origin]:
-    """Origins of input sizes from JAX's shape assertions, in terms of the sizes of earlier inputs."""
+    """Origins of input dimensions that follow from JAX's shape assertions, in terms of the sizes of earlier inputs."""
     if graph.asserted is None:
         graph.asserted = {}
         order = {x: i for i, x in enumerate(graph.inputs.values())}
@@ -130,13 +133,13 @@ def _both(a: Origin, b: Origin, combine: Callable[[int | Size, int | Size], int 
 
 
 def entries(x: Value) -> list[Any]:
-    """The sizes in the entries of a shape vector."""
+    """The sizes that the entries of a shape vector contain."""
     origins = [entry(x, i) for i in range(sizes_in(x.type)[0])]
     return [origin.combine(*(size_of(*place) for place in origin.places)) for origin in origins]
 
 
 def entry(x: Value, i: int) -> Origin:
-    """The origin of the size in entry i of a shape vector. Follows the ops that build the vector."""
+    """The origin of the size in entry i of a shape vector. Looks through the ops that compute the vector."""
     while (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
             x = op.operands[0]
@@ -170,7 +173,7 @@ def entry(x: Value, i: int) -> Origin:
 def scalar(x: Value, depth: int = 8) -> Origin:
     """The origin of the size in an integer scalar: a constant, a dimension, or arithmetic on such sizes.
 
-    `depth` limits how deep arithmetic is followed.
+    Looks through at most `depth` nested arithmetic ops.
     """
     while depth and (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
@@ -224,9 +227,9 @@ def _rank(x: Value) -> int:
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
-    """Dimension d of an operand with the rank of the result.
+    """The origin is dimension d of an operand that has the rank of the result; None if there is no such operand.
 
-    Prefers an operand whose dimension is dynamic, then a primal one.
+    Prefers operands whose dimension d is dynamic and, among these, operands that are not tangents.
     """
     alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
     if not alike:
@@ -237,7 +240,7 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """A rule: a result has the sizes of operand `number`. If `number` is None, result i has the sizes of operand i."""
+    """Returns the rule that a result has the sizes of operand `number`, or result i those of operand i for None."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
@@ -315,9 +318,10 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
 
 
 def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
-    """The origin of a size of a custom call's result. JAX states which operand holds the result's shape.
+    """The origin of a dimension of a custom call's result; None if it is unknown.
 
-    For `stablehlo.dynamic_top_k`, the last size is the operand k.
+    An attribute of JAX states which operand holds the shape of a result. For `stablehlo.dynamic_top_k`, the last size
+    is the operand k, and the other sizes are those of the first operand.
     """
     if SHAPE_OPERANDS in op.attributes:
         return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
@@ -333,7 +337,7 @@ _SIZES: dict[str, Rule] = {
     "1": _as_operand(1),
     "vector": lambda op, result, d: entry(op.operands[TRAITS[op.name].sizes_in[0]], d),
 }
-"""Shape rules by the column `sizes` of the table of traits."""
+"""Maps an entry of the column `sizes` in the table of traits to the shape rule that it stands for."""
 
 RULES: dict[str, Rule] = {
     **{name: _SIZES[row.sizes] for name, row in TRAITS.items() if row.sizes in _SIZES},
@@ -352,7 +356,7 @@ RULES: dict[str, Rule] = {
     "stablehlo.transpose": _transpose,
     "tidu.bind": _as_operand(0),
 }
-"""Shape rules by op name.
+"""Maps op names to shape rules.
 
-The results of other ops, such as loops and most custom calls, are themselves the origin of their sizes.
+Sizes of results of other ops, such as loops and most custom calls, are atoms.
 """

@@ -3,13 +3,14 @@
     %0 = stablehlo.tanh %x : tensor<?x4xf64>             sizes of %1: the size of dimension 0 of %x, then 3
     %1 = stablehlo.dot_general %0, %w : tensor<?x3xf64>
 
-The shape rules of `origins.py` trace a dynamic size to the place where it is read: an input of the program, an op that
-determines the sizes of its result, or an operand that holds a shape. The size of a linear value is traced to its
-primal, so a transposed graph never reads the size of a tangent. No op is emitted until a builder emits the size.
+The shape rules of `origins.py` trace a dynamic size to where the program can read it: from an input of the program,
+from the result of an op that determines its own sizes, or from an operand that holds a shape. The size of a tangent is
+traced to its primal, so a transposed graph never reads the size of a tangent. A `Size` itself is no op; a builder emits
+the ops that compute it when they are needed.
 
-A `Size` is a sum of integer multiples of atoms, plus a constant. Atoms are sizes that are read, and products,
-quotients, maxima and broadcasts of two sizes. In this normal form, most equal sizes compare equal. A rule that needs
-the value of a dynamic size raises `UnknownSize`.
+A `Size` is a sum of integer multiples of atoms, plus a constant. An atom is a size that the program reads, or a
+product, quotient, maximum or broadcast of two sizes. In this normal form, most equal sizes compare equal. A rule that
+needs a dynamic size as a number raises `UnknownSize`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,15 +19,21 @@ from typing import Any
 from tiduc.dialect.errors import UnknownSize
 
 Atom = tuple[str, Any, Any]
-"""("dimension", value, d), ("entry", vector, i) or ("scalar", value, None); or (kind, key, key), where the kind is
-"product", "quotient", "maximum" or "broadcast"."""
+"""A size that is read, or an operation on two sizes.
+
+A size that is read is ("dimension", value, d), ("entry", vector, i) or ("scalar", value, None). An operation is
+(kind, key, key), where the kind is "product", "quotient", "maximum" or "broadcast".
+"""
 
 Key = tuple[tuple[tuple[Atom, int], ...], int]
-"""The atoms of a sum with their factors, in order of appearance, and the constant term."""
+"""A sum of atoms: pairs of an atom and its factor, in order of appearance, and the constant term."""
 
 
 class Size:
-    """The size of a dynamic dimension. Uncertain comparisons and conversions to int raise `UnknownSize`."""
+    """The size of a dynamic dimension.
+
+    A comparison whose result is not known raises `UnknownSize`, and so does any conversion to int.
+    """
 
     __slots__ = ("key",)
 
@@ -144,7 +151,7 @@ def product(sizes: Sequence[Extent]) -> Any:
 
 
 def _sum(parts: Sequence[tuple[Extent, int]]) -> Any:
-    """The sum of multiples of sizes; an int if all atoms cancel."""
+    """The sum of size * factor over the pairs in `parts`; an int if all atoms cancel."""
     terms: dict[Atom, int] = {}
     constant = 0
     for part, factor in parts:

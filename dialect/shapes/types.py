@@ -1,7 +1,7 @@
-"""Tensor types and their parts, and dimension numbers as attributes.
+"""Queries and creates tensor types, and converts dimension numbers to attributes.
 
-Types and attributes are unique in their context, and programs query few types many times. A cached answer takes a tenth
-of the time of the bindings.
+The results are cached, because programs query few types many times, and a query of the bindings takes ten times as
+long as a look-up in a cache. Types and attributes can be keys, because they are unique in their context.
 """
 
 import functools
@@ -17,11 +17,11 @@ from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.shapes.sizes import Extent, Size
 
 LARGEST = 2**63
-"""MLIR's sizes are below this number."""
+"""All sizes that MLIR can represent are less than this number."""
 
 
 def shape(x: Typed) -> list[Any]:
-    """The sizes of a value's dimensions: an int for a static, a `Size` for a dynamic dimension."""
+    """The sizes of a value's dimensions: an int for a static dimension, and a `Size` for a dynamic dimension."""
     sizes = sizes_in(x.type)
     if DYNAMIC in sizes:
         return [size_of(cast(Value, x), d) for d in range(len(sizes))]
@@ -124,9 +124,9 @@ def i64(value: SupportsInt) -> ir.IntegerAttr:
 
 
 def along(name: str, values: Iterable[SupportsInt]) -> dict[str, ir.Attribute]:
-    """A dictionary with one attribute: under the key `name`, the list `values`.
+    """A dictionary that maps `name` to the attribute `array<i64: ...>` of `values`.
 
-    Calls with equal arguments return one dictionary.
+    Calls with equal arguments return the same dictionary, which must not be changed.
     """
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 

@@ -1,6 +1,6 @@
 """The batching rules (vmap) of StableHLO and CHLO. The rule modules of this package add them to the table `BATCHING`.
 
-    registry.py, table.py                           the forms in which a rule is declared, and the table
+    registry.py, table.py                           functions that declare rules, and the table of the rules
     elementwise, shape, indexing, reduction, contraction, linear_algebra, collectives, control      rules, by kind of op
     alignment, places, patterns, colouring          sparsity of Jacobians: which elements an op reads, and shared seeds
     factors                                         factors that all examples share

@@ -1,8 +1,9 @@
 """Finds aligned dimensions of an input and a value: along them, the Jacobian of the value is block-diagonal.
 
-Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d. An
-elementwise op keeps all alignments of its operand. A contraction keeps those of its free and batching dimensions. An op
-without a rule here keeps none, so every reported alignment is right.
+Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d. For an
+elementwise op, each dimension of the result is aligned with the same dimension of the operand. For a contraction, free
+and batching dimensions are aligned. For an op without a rule in this file, no alignment is assumed, so every reported
+alignment is right.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +19,14 @@ from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.table import BATCHING
 
 Alignment = dict[int, int]
-"""Maps dimensions of the input to the aligned dimensions of a value."""
+"""Maps dimensions of the input to the dimensions of a value that are aligned with them."""
 
 DimensionRule = Callable[[Definition, int], dict[int, int]]
-"""A rule, (op, operand number) -> map from dimensions of the operand to the aligned dimensions of every result."""
+"""Maps an op and the index of an operand to a map from dimensions of the operand to the aligned ones of each result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
-    """For x, and for each value that the ops compute from x, the dimensions aligned with dimensions of x.
+    """Maps x, and each value that the ops compute from x, to its alignment with x.
 
     `order` is a schedule of the ops.
     """
@@ -65,7 +66,9 @@ def _in_place(op: Definition, i: int) -> dict[int, int]:
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
-    """No alignment for a barrier of several operands: a rule cannot say that operand i aligns only with result i."""
+    """No alignment if a barrier has several operands, because a rule holds for all results, but operand i aligns only
+    with result i.
+    """
     return _in_place(op, i) if len(op.operands) == 1 else {}
 
 
@@ -75,7 +78,9 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Maps the dimensions that a reshape keeps: their size, and the product of the sizes before it, do not change."""
+    """Maps the dimensions that a reshape keeps. Such a dimension has the same size, and the same product of the sizes
+    before it, in operand and result.
+    """
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -95,7 +100,7 @@ def _reverse(op: Definition, i: int) -> dict[int, int]:
 
 
 def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
-    """The dimensions that a slice reads, or an update writes, in full."""
+    """The dimensions along which a slice reads, or an update writes, the whole array."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 
@@ -115,7 +120,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that keeps all dimensions except the one in the attribute `name`, which is by default the last."""
+    """A rule that aligns all dimensions except that in the attribute `name`, or the last if there is no attribute."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
@@ -132,7 +137,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
 
 
 def _leading(matrix: int) -> DimensionRule:
-    """A rule that keeps all dimensions except the last `matrix` ones."""
+    """A rule that aligns all dimensions except the last `matrix` ones."""
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _in_place(op, i) else {}
 
 
@@ -196,9 +201,10 @@ def _scatter(op: Definition, i: int) -> dict[int, int]:
 def _beside(
     operand: Sequence[int], indices: Sequence[int], vector: int, batch: Sequence[int]
 ) -> dict[int, int]:
-    """Maps an operand's batching dimensions to their dimensions in the result (or the updates).
+    """Maps the batching dimensions of a gather's operand to dimensions of its result.
 
-    `batch` lists the dimensions of the result (or the updates) outside the windows.
+    `batch` lists the dimensions of the result that are outside the windows, and `vector` is the index vector dimension.
+    For a scatter, the updates are in the place of the result.
     """
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 

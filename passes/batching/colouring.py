@@ -1,12 +1,12 @@
-"""Colouring: columns of a sparse matrix share a seed (a colour) if no row has nonzeros in two of them.
+"""Colouring: columns of a sparse matrix may share a seed (have one colour) if no row has nonzeros in two of them.
 
     x x . .        colours 0 1 2 0: the sum of the basis vectors 0 and 3 is one seed
     x x x .
     . x x x
     . . x x
 
-For a symmetric matrix, a star colouring needs fewer colours: of two equal entries, only one must be the only nonzero
-that its colour has in its row.
+For a symmetric matrix, a star colouring needs fewer colours. It uses that entries (i, j) and (j, i) are equal: only one
+of them must be readable, that is, the only nonzero in its row among the columns of its colour.
 
 Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
 color is your Jacobian?" (2005), algorithms 3.1 and 4.1.
@@ -24,9 +24,9 @@ Entries = tuple[Numbers, Numbers]
 
 
 def column_colours(entries: Entries, count: int) -> Numbers:
-    """A greedy colouring of `count` columns: no row has nonzeros in two columns of one colour.
+    """A greedy colouring of `count` columns: no row has nonzeros in two columns of the same colour.
 
-    Visits the columns by descending number of nonzeros, or in order if that takes fewer colours.
+    Tries two orders, the given one and by descending number of nonzeros, and returns the colouring with fewer colours.
     """
     rows, columns = entries
     in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
@@ -62,10 +62,10 @@ def _free(taken: set[int]) -> int:
 
 
 def star_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each column of a symmetric matrix. Every path of four columns has at least three colours.
+    """A star colouring of the columns of a symmetric matrix: every path of four columns has at least three colours.
 
-    Therefore, of the equal entries (i, j) and (j, i), at least one is alone: no other column of its colour has a
-    nonzero in its row.
+    Two columns i and j are adjacent if entry (i, j) is nonzero. With such a colouring, at least one of the equal
+    entries (i, j) and (j, i) is alone: no other column of its colour has a nonzero in its row.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}
@@ -89,7 +89,7 @@ def star_colours(entries: Entries, count: int) -> Numbers:
 
 
 def _has_other(around: Sequence[int], w: int, colours: Sequence[int]) -> bool:
-    """Whether a neighbour other than w has the colour of w."""
+    """Whether one of the columns `around`, other than w, has the colour of w."""
     return any(y != w and colours[y] == colours[w] for y in around)
 
 

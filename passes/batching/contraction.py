@@ -1,4 +1,4 @@
-"""Contractions and convolutions: the batch becomes a free, batching, or grouped dimension."""
+"""Batching rules of contractions and convolutions: the batch becomes a free, batching or grouped dimension."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ from tiduc.passes.batching.table import batch
 def dot_general(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Batches a product. If both operands are batched, the batch becomes a batching dimension.
+    """Batches a `dot_general` or `dot`. If both operands are batched, the batch becomes a batching dimension.
 
-    If one operand is batched, the batch becomes a free dimension, which is moved to the front of the result.
+    If only one operand is batched, the batch becomes a free dimension, which is moved to the front of the result.
     """
     d = Contraction.of(op)
     batches, summed = (
@@ -48,8 +48,9 @@ def convolution(
 ) -> Sequence[Value]:
     """Batches a convolution: by images (lhs batched), by output features (rhs batched), or by groups (both).
 
-    Groups are contiguous. If one operand is batched, a dimension of g groups of m becomes g groups of k m. If both
-    operands are batched, each example has g groups of its own: k g groups of m.
+    Groups are contiguous. If only one operand is batched, k examples turn a dimension of g groups of m elements into
+    one of g groups of k m elements. If both operands are batched, each example has its own g groups, so the dimension
+    has k g groups of m elements.
     """
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     features, images = (int(op.attributes[name].value) for name in _COUNTS)

@@ -1,7 +1,8 @@
-"""Calls, branches and loops: a callee is batched once per pattern of batched arguments.
+"""Batching rules of calls, branches and loops.
 
-With a batched branch index, all branches run, and each example selects its result. With a batched loop condition, the
-loop runs while the condition holds for any example. Finished examples keep their values.
+A called graph is batched once for each combination of batched arguments with which it is called. If the index of a
+`case` is batched, all branches run, and each example selects a result. If the condition of a loop is batched, the loop
+runs while the condition holds for any example. Examples whose condition no longer holds keep their values.
 """
 
 from collections.abc import Sequence
@@ -72,9 +73,9 @@ def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequen
 @batch("stablehlo.case")
 @batch("stablehlo.if")
 def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
-    """Batches the graphs of a call or branch.
+    """Batches a call or a `case`: emits the same op with batched graphs.
 
-    A function that must not be inlined, such as one with a custom derivative, is called k times in a loop.
+    A function that must not be inlined, such as one with a custom derivative, is called k times in a loop instead.
     """
     if calls_function(b.view, op):
         return mapped(b, op, x, at)
@@ -94,7 +95,10 @@ def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[b
 
 
 def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
-    """The batched branches, and flags of the batched outputs: those that are batched in any branch."""
+    """The batched branches, and flags of their batched outputs.
+
+    An output that is batched in one branch is batched in all, so that the branches have the same output types.
+    """
     batched = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
     given = tuple([any(of_one) for of_one in zip(*batched, strict=True)])
     return [b.engine.graph(graph, flags, given).graph for graph in record.graphs], given
@@ -108,7 +112,7 @@ def _selected(
     operands: Sequence[Value],
     flags: Flags,
 ) -> list[Value]:
-    """Runs all branches and selects by each example's index; an index out of range selects the last branch."""
+    """Runs all branches, and selects each example's results by its index. Other indices select the last branch."""
     if any(draws(b.view, graph) for graph in record.graphs):
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
     graphs = [b.engine.graph(graph, flags, [True] * record.width).graph for graph in record.graphs]
@@ -177,9 +181,10 @@ def loop_(
 
 
 def _steady(b: StablehloBuilder, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
-    """The batched body, and flags of the batched operands.
+    """The batched body of a loop, and flags of the operands that must be batched.
 
-    A loop-carried value is batched if its initial value or its next value is batched: the least fixed point.
+    A loop-carried value must be batched if its initial value is, or if an iteration computes it from batched values.
+    The flags are the least fixed point of this condition.
     """
     n = len(record.inits)
     while True:
@@ -200,7 +205,10 @@ def _of_cond(record: Loop, flags: Sequence[bool]) -> Flags:
 
 
 def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
-    """The batched condition, and whether it differs between examples."""
+    """The batched condition of a loop, and whether its result is batched, so that examples may stop at different times.
+
+    Returns (None, False) if the loop has no condition.
+    """
     if record.cond is None:
         return None, False
     cond = b.engine.graph(record.cond, _of_cond(record, flags), [None])
@@ -209,14 +217,14 @@ def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tupl
 
 @dataclass(frozen=True)
 class _WhileAny:
-    """A condition that holds while any example continues, and a body that updates only continuing examples."""
+    """The graphs of a loop that runs while any example continues. The body updates only the examples that continue."""
 
     cond: Graph
     body: Graph
 
 
 _WHILE_ANY = Cache[tuple[Graph, Graph], _WhileAny]()
-"""Keyed by the batched condition and the batched body."""
+"""Caches the results of `_while_any`. The key is the batched condition and the batched body."""
 
 
 def _while_any(b: StablehloBuilder, cond: Graph, body: Graph, n: int) -> _WhileAny:
@@ -248,9 +256,9 @@ def _inlined(
 
 
 def elements(b: StablehloBuilder, x: Value) -> Value:
-    """Turns a batch of sequences into a sequence of batches.
+    """Turns a batch of sequences into a sequence of batches, by a transpose of the first two dimensions.
 
-    If x is a transposed loop result, that result is reused.
+    If x is the result of such a transpose, returns the operand of this transpose.
     """
     order = [1, 0, *range(2, rank(x))]
     defining = x.definition
