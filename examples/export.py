@@ -1,11 +1,11 @@
-"""Export the models of models.py from JAX: StableHLO programs, and JAX's own derivatives to compare with.
+"""Exports the models of models.py from JAX: StableHLO programs, and JAX's derivatives as reference results.
 
-Writes to this folder, for each model and for f32 and f64:
+Writes two files to this folder for each model, in f32 and in f64:
 
     NAME_TYPE.mlir  the loss as JAX lowers it; only arguments have locations, which are their names
     NAME_TYPE.npz   inputs and tangents, the loss, its gradient, JVP and Hessian-vector product
 
-Needed only to recreate these files: `python examples/export.py [NAME ...]`.  README.md has the details.
+The script is needed only to recreate these files: `python examples/export.py [NAME ...]`. README.md has the details.
 """
 
 import re

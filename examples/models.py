@@ -120,7 +120,7 @@ def convnet_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def convnet_kinks(params: Params, images, labels):
-    """The distance of each relu from zero, and the gap between the two largest entries of each max-pool window."""
+    """The absolute value of each relu's operand, and the gap between the two largest entries of each pooling window."""
     normed, pre1, pre2, _ = convnet_layers(params, images)
     n, h, w, c = normed.shape
     windows = normed.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 5, 2, 4).reshape(-1, 4)

@@ -59,7 +59,7 @@ class Request:
     rules: BatchRules
 
     def engine(self) -> Batching:
-        """The functions that this stage lends to batching rules."""
+        """The object with the functions of this stage that batching rules may call."""
         return Batching(
             self.size,
             partial(close, opset=self.opset),

@@ -45,7 +45,7 @@ IN_KERNELS = ELEMENTWISE.union(
 """Ops that IREE compiles inside a kernel."""
 
 WITHOUT_ARRAYS = frozenset({"stablehlo.constant", "stablehlo.dynamic_update_slice", "stablehlo.while"})
-"""Ops of `IN_KERNELS` whose results have no array of their own on the stack."""
+"""Ops of `IN_KERNELS` whose results take no additional array on the stack."""
 
 _BYTES = Cache[Graph, float]()
 

@@ -2,7 +2,7 @@
 
     apply   (x..., known...) -> A x          solve   (b..., known...) -> x, where A x = b
 
-Each graph is built once for its view.
+The values `known` determine A. Each graph is cached in its view.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Relations between sizes that slices, indices, paddings, broadcasts and reshapes require."""
+"""The relations between sizes that ops with slices, indices, paddings, broadcasts and reshapes require."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_o
 from tiduc.dialect.shapes.types import is_dynamic
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""A size of an input in terms of sizes of other inputs: a tuple that `known_sizes` of known.py yields."""
+"""A tuple that `known_sizes` of known.py yields: it expresses a size of an input by sizes of other inputs."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class FunctionSizes:
     # ---- blocks --------------------------------------------------------------------------------------------
 
     def _block(self, block: ir.Block, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
-        """Visits the ops of a block. Returns the operands of its terminator, and the facts that hold there."""
+        """Visits the ops of a block. Returns the operands of its terminator, and the facts that hold at its end."""
         for op in operations(block):
             visit = _CONTROL.get(op.name)
             if visit is not None:
@@ -343,7 +343,7 @@ class ModuleSizes:
         return self._visited[name]
 
     def all(self) -> list[FunctionSizes]:
-        """The checks of all functions."""
+        """The checks of all functions of the module that have a body and are not recursive."""
         return [sizes for name in self._functions if (sizes := self.function(name)) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Sizes as polynomials in normal form, and the facts about sizes that hold at a point of a program.
+"""Represents sizes as polynomials in normal form, and the facts about sizes that hold at a point of a program.
 
 A form is a tuple of pairs of a monomial and its factor. A monomial is a sorted tuple of atom numbers, empty for the
 constant term. An atom is a size that the program reads (a dimension, an entry of a vector, a scalar), or a quotient, a
@@ -46,7 +46,7 @@ class Atoms:
         return self._numbers[one]
 
     def read_by(self, form: Form) -> Iterator[int]:
-        """The numbers of the atoms of kinds in `READ` that a form depends on."""
+        """The numbers of the atoms that a form depends on and that the program reads, not computes."""
         for monomial, _ in form:
             for i in monomial:
                 kind, of, where = self.listed[i]
@@ -58,7 +58,7 @@ class Atoms:
 
 
 def constant(n: int) -> Form:
-    """The form of a number."""
+    """The form of the number n."""
     return (((), n),) if n else ()
 
 
@@ -306,7 +306,10 @@ class Known:
             self._solve(plus(check.a, check.b, -1))
 
     def _solve(self, difference: Form) -> None:
-        """Solves `difference = 0` for the last atom that occurs once, with factor 1 or -1. Substitutes the solution."""
+        """Solves `difference = 0` for the last possible atom, and substitutes the solution in the known equations.
+
+        The atom must occur in only one term, alone and with factor 1 or -1.
+        """
         factors = dict(difference)
         for number in sorted({i for i in self.atoms.read_by(difference)}, reverse=True):
             factor = factors.get((number,), 0)

@@ -10,9 +10,9 @@ from tiduc.dialect.shapes.sizes import Size, atom
 
 
 def carry_sizes(pairs: Mapping[Value, Value]) -> None:
-    """Transfers the known relations between dynamic dimensions from the keys of `pairs` to its values.
+    """Copies the known relations between dimensions of the keys of `pairs` to the values that `pairs` maps them to.
 
-    A relation is transferred if all sizes in it are dimensions of keys of `pairs`.
+    A relation is copied only if all sizes in it are dimensions of keys.
     """
     for x, y in pairs.items():
         for d, size in _dynamic_sizes(x):

@@ -77,7 +77,7 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
 
 
 def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """Each operand that has the rank of a result must have the sizes of that result."""
+    """An operand with the same rank as a result must have the sizes of the result."""
     for y in op.results:
         for x in op.operands:
             if is_ranked(x) and rank_of(x) == rank_of(y):

@@ -67,7 +67,7 @@ def _reduce_window(op: Definition, number: int, d: int) -> Origin:
 
 
 def window(op: Definition, d: int) -> tuple[int, ...]:
-    """The size, stride, dilation, base dilation, low and high padding of a window along a dimension."""
+    """The size, stride, dilation, base dilation, low padding and high padding of an op's window along dimension d."""
     names = "window_dimensions", "window_strides", "window_dilations", "base_dilations"
     numbers = [op.attributes[name][d] if name in op.attributes else 1 for name in names]
     return (*numbers, *_padding(op, d))
@@ -122,7 +122,7 @@ def aligned(op: Definition) -> Iterator[tuple[int, Dimension]]:
 
 
 def wider(a: int | Size, b: int | Size) -> int | Size:
-    """The size to which two sizes broadcast."""
+    """The size of a dimension of the result if operand dimensions of sizes a and b are broadcast to each other."""
     if not isinstance(a, Size):
         return b if a == 1 else a
     if not isinstance(b, Size):

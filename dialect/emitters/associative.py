@@ -99,7 +99,7 @@ def part(
 
 
 def _halves(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
-    """The first and the second half along dimension d; an odd last element is left out."""
+    """The first and the second half along dimension d. If the size is odd, the last element is in neither."""
     half = shape(values[0])[d] // 2
     return part(b, values, d, 0, half), part(b, values, d, half, 2 * half)
 

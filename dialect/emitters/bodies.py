@@ -33,7 +33,10 @@ class IrEmitter(StablehloOps[IrValue, float]):
         attributes: Attributes | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[IrValue, ...]:
-        """Emits an op and returns its results. A number among the operands becomes a splat of the last array's type."""
+        """Emits an op and returns its results.
+
+        A number among the operands becomes a splat constant with the type of the last operand that is not a number.
+        """
         values = [x for x in operands if not isinstance(x, _NUMBERS)]
         if len(values) < len(operands):
             values = [self.constant(x, values[-1]) if isinstance(x, _NUMBERS) else x for x in operands]
@@ -52,7 +55,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def size(self, n: Extent) -> IrValue:
-        """Raises `UnknownSize`: only a graph knows where the size of a dynamic dimension is read."""
+        """Raises `UnknownSize`, because only graphs record how the size of a dynamic dimension can be computed."""
         raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def inlined(self, region: ir.Region, arguments: Sequence[IrValue]) -> list[IrValue]:

@@ -87,7 +87,7 @@ class Builder(Emits[Value, Never]):
     def finish_linear(
         self, outputs: Sequence[Value | None], input_of: Sequence[Value], output_of: Sequence[Value]
     ) -> Graph:
-        """Finishes a linear graph. `outputs` aligns with `output_of`, and has None for an inactive output."""
+        """Finishes a linear graph. `outputs` has one entry for each primal value in `output_of`, None if inactive."""
         graph = self.graph
         graph.linear, graph.input_of, graph.output_of = True, tuple(input_of), tuple(output_of)
         return self.finish(outputs)
@@ -174,7 +174,7 @@ class Builder(Emits[Value, Never]):
         return x in self._linear
 
     def _mask(self, operands: tuple[Value, ...]) -> tuple[bool, ...] | None:
-        """Flags of the linear operands; None if no operand is linear."""
+        """The active mask of an op: a flag for each operand, true if it is linear. None if no operand is linear."""
         linear = self._linear
         if len(operands) == 1:
             return (True,) if operands[0] in linear else None

@@ -1,4 +1,4 @@
-"""Emitters of ops with dynamic result shapes, which take the shape as an operand."""
+"""Emitters of ops with dynamic result shapes. Such ops take the shape of the result as an operand."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class DynamicShapes(Emits[V, N]):
         """The parts concatenated along a dimension."""
 
     def sizes(self, shape_: Sequence[Extent]) -> V:
-        """A list of sizes as an i32 vector, the shape operand of the ops below."""
+        """Emits a list of sizes as an i32 vector. Such vectors are the shape operands of the ops below."""
         parts: list[V] = []
         known: list[int] = []
         for n in [*shape_, None]:
@@ -71,14 +71,14 @@ class DynamicShapes(Emits[V, N]):
         return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
 
     def dynamic_pad(self, x: V, value: V, paddings: Sequence[Sequence[Extent]], type_: ir.Type) -> V:
-        """x padded; low, high and interior paddings are sizes."""
+        """x padded with `value`. `paddings` are the lists of low, high and interior paddings."""
         operands = (x, value, *(self.sizes(list(p)) for p in paddings))
         return self.emit("stablehlo.dynamic_pad", operands, type_)
 
     def dynamic_reshape(self, x: V, type_: ir.Type, sizes: Sequence[Extent]) -> V:
         """x reshaped to these sizes.
 
-        A reshape that only adds dimensions of size 1 is a broadcast, which more targets support.
+        A reshape that only adds dimensions of size 1 is emitted as a broadcast, because more targets support that.
         """
         places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
@@ -93,10 +93,10 @@ class DynamicShapes(Emits[V, N]):
 
 
 class Sizes(DynamicShapes[Value, Never], Builder):
-    """Emits sizes into a graph."""
+    """Emits ops that compute sizes into a graph."""
 
     def size(self, n: Extent) -> Value:
-        """A size as an i32 scalar. Each size is emitted once per graph."""
+        """A size as an i32 scalar. Equal sizes are emitted only once per graph."""
         key = n.key if isinstance(n, Size) else ((), int(n))
         constant = self.constants.get(("size", key))
         if constant is None:
@@ -153,7 +153,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
         return self.emit(f"stablehlo.{name}", (a, b), _scalar())
 
     def _as_i32(self, x: Value) -> Value:
-        """x as a tensor of i32; x is a tensor or a plain scalar of integers or indices."""
+        """Converts x to a tensor of i32. x is a tensor of integers or indices, or a scalar that is not a tensor."""
         integer = ir.IntegerType.get_signless(32)
         if not isinstance(x.type, ir.RankedTensorType):
             if isinstance(x.type, ir.IndexType):

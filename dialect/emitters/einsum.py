@@ -1,4 +1,4 @@
-"""Sums of products of arrays, contracted in a given order. Dimensions are named by letters, as in `einsum`."""
+"""Emits sums of products of arrays, as `einsum` does, but in a given order. Letters name the dimensions of arrays."""
 
 from collections.abc import Iterable, Sequence
 

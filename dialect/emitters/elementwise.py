@@ -110,7 +110,7 @@ class Elementwise(DynamicShapes[V, N]):
         return self.emit("stablehlo.convert", (x,), with_element(x.type, element_type))
 
     def compare(self, x: V, y: V | N, direction: str) -> V:
-        """The comparison of x and y; `direction` is EQ, NE, GE, GT, LE or LT, for complex values only EQ or NE."""
+        """Compares x and y. `direction` is EQ, NE, GE, GT, LE or LT; complex values support only EQ and NE."""
         attributes = {"comparison_direction": hlo.ComparisonDirectionAttr.get(direction)}
         return self.emit("stablehlo.compare", (x, y), predicate(x.type), attributes)
 

@@ -39,7 +39,7 @@ If there are more ops, the slope is assumed to be infinite.
 
 @dataclass(frozen=True)
 class Masked:
-    """select(predicate, x, zero), or select(predicate, zero, x) if `keeps` is false."""
+    """A mask: select(predicate, x, zero) if `keeps` is true, else select(predicate, zero, x)."""
 
     predicate: Value
     keeps: bool
@@ -67,7 +67,7 @@ def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
 
 
 def moves(b: RecordEmitter, y: Value) -> bool:
-    """Whether y has a mask that moves."""
+    """Whether y is the result of a mask that moves behind the ops that read y."""
     return y in b.notes.moving
 
 
@@ -241,7 +241,7 @@ def _may_be_infinite(slope: Value) -> bool:
 
 
 def _may_be_zero(x: Value) -> bool:
-    """Whether some elements of a divisor may be zero while others are not."""
+    """Whether some elements of a divisor may be zero while others are not. False for constants and broadcasts."""
     return x.definition is None or x.definition.name not in (
         "stablehlo.constant",
         "stablehlo.broadcast_in_dim",

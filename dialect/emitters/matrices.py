@@ -1,4 +1,4 @@
-"""Functions of a builder for batches of matrices and vectors: products, triangles, solves, permutations and masks."""
+"""Functions that emit operations on batches of matrices and vectors: products, triangles, solves and permutations."""
 
 import functools
 import math
@@ -22,7 +22,8 @@ def solve(
 ) -> V:
     """The solution x of op(a) x = y if `left`, else of x op(a) = y.
 
-    op(a) is the lower or upper triangle of a, or its adjoint. With `unit`, the diagonal of a counts as ones.
+    op(a) is the triangle of a, lower if `lower` and else upper, or with `adjoint` the adjoint of this triangle. With
+    `unit`, the diagonal of a is assumed to be ones.
     """
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {
@@ -44,7 +45,7 @@ def triangle(b: StablehloOps[V, Never], x: V, lower: bool, strict: bool = False)
 
 
 def compare_places(b: StablehloOps[V, Never], x: V, direction: str) -> V:
-    """A mask that is true where the row number compares to the column number by `direction`."""
+    """A mask with the shape of x that is true where the row number is `direction`, such as GT, the column number."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
     return b.compare(row, column, direction)
@@ -67,7 +68,7 @@ def adjoint(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def swapped(x: V) -> list[int]:
-    """The permutation that swaps the last two dimensions."""
+    """The permutation of the dimensions of x that swaps the last two."""
     return [*range(rank(x) - 2), rank(x) - 1, rank(x) - 2]
 
 
@@ -102,12 +103,12 @@ def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
 
 
 def inverse_gaps(b: StablehloOps[V, Never], w: V, margin: V) -> V:
-    """1 / (w_j - w_i) in row i and column j; 0 where w_i and w_j differ by at most the margin."""
+    """Matrices with 1 / (w_j - w_i) in row i and column j, or 0 where w_i and w_j differ by at most the margin."""
     return inverse(b, gaps(b, w), margin)
 
 
 def gaps(b: StablehloOps[V, Never], w: V) -> V:
-    """w_j - w_i in row i and column j."""
+    """Matrices with w_j - w_i in row i and column j."""
     square = with_shape(w.type, [*shape(w), shape(w)[-1]])
     return b.subtract(columns(b, w, square), rows(b, w, square))
 
@@ -157,7 +158,7 @@ def unless(b: StablehloOps[V, Never], flags: V, x: V) -> V:
 
 
 def scaled(b: StablehloOps[V, Never], factor: V, x: V) -> V:
-    """factor * x, where the factor may be real and x complex."""
+    """factor * x. The factor may be real if x is complex."""
     return b.multiply(b.convert(factor, x.type.element_type), x)
 
 
@@ -168,7 +169,7 @@ def packed(b: StablehloOps[V, Never], lower: V, upper: V, m: int, n: int) -> V:
 
 
 def unit_lower(b: StablehloOps[V, Never], x: V) -> V:
-    """The matrices in x below the diagonal, with ones on the diagonal."""
+    """Unit lower triangular matrices: the elements of x below the diagonal, ones on it, and zeros above it."""
     below = triangle(b, x, lower=True, strict=True)
     return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
 

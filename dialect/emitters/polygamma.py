@@ -10,8 +10,8 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
     """polygamma(n, x) for n >= 1.
 
-    Negative x are reflected, because the expansion of `chlo.polygamma` is wrong for them. For cot(pi x), the nearest
-    integer is first subtracted from x, so that poles are exact.
+    For negative x, uses the reflection formula, because the expansion of `chlo.polygamma` is wrong for negative x. To
+    compute cot(pi x), subtracts the nearest integer from x first, so that the poles are exact.
     """
     is_left = b.compare(x, b.zeros_like(x), "LT")
     left = b.select(is_left, x, b.constant(-0.5, x))

@@ -28,14 +28,14 @@ N = TypeVar("N", contravariant=True)
 """The type of operands that are not values: `float` for an emitter that accepts numbers, otherwise `Never`."""
 
 Dims = Sequence[int] | NDArray[np.int64]
-"""Indices of dimensions, or positions along dimensions."""
+"""A list of integers, such as indices of dimensions, or one start index for each dimension."""
 
 Fill = Callable[[ir.Region], None]
 """A function that fills a region of a new op."""
 
 
 class Emits(Protocol[V, N]):
-    """An emitter of ops. `constants` holds the constants emitted so far; each constant is emitted once."""
+    """An emitter of ops. `constants` holds the emitted constants, so that each constant is emitted only once."""
 
     constants: dict[Any, V]
     location: ir.Location

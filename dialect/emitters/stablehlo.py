@@ -8,7 +8,7 @@ from tiduc.dialect.graph.graph import Value
 
 
 class StablehloBuilder(RecordEmitter):
-    """Emits StableHLO and CHLO ops into a graph. A sum of masked terms gets one mask (`masks.py`)."""
+    """Emits StableHLO and CHLO ops into a graph. `sum` adds masked terms before it masks them (`masks.py`)."""
 
     def sum(self, terms: Iterable[Value]) -> Value:
         """The sum of values of one type. Terms with the same mask predicate are added first, and then masked once."""

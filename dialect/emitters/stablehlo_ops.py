@@ -64,7 +64,7 @@ class StablehloOps(Elementwise[V, N]):
     @staticmethod
     @functools.cache
     def tangent_type(type_: ir.Type) -> ir.Type | None:
-        """The type if its elements are float or complex; None otherwise.
+        """The tangent type: `type_` itself if its elements are float or complex, else None.
 
         Raises `Unsupported` for floats outside a ranked tensor, and for complex types that StableHLO lacks.
         """
@@ -200,7 +200,7 @@ class StablehloOps(Elementwise[V, N]):
         return self.emit("stablehlo.slice", (x,), with_shape(x.type, sizes), attributes)
 
     def transpose(self, x: V, permutation: Dims) -> V:
-        """x with dimension i taken from dimension `permutation[i]`; x itself for the identity."""
+        """x with permuted dimensions: dimension i of the result is dimension `permutation[i]` of x."""
         order = tuple([int(i) for i in permutation])
         if order == tuple(range(len(order))):
             return x
@@ -299,7 +299,7 @@ class StablehloOps(Elementwise[V, N]):
 
 
 class RecordEmitter(StablehloOps[Value, Never], Sizes):
-    """Emits StableHLO and CHLO into a graph."""
+    """Emits StableHLO and CHLO ops into a graph."""
 
     def conj(self, x: Value) -> Value:
         """The conjugate of x as one CHLO op, which identities can match. Lowering expands the op."""
@@ -316,9 +316,9 @@ def _holds_floats(type_: ir.Type) -> bool:
 
 @functools.cache
 def combiner(name: str | None, element_type: ir.Type) -> Fill:
-    """A function that fills a reducer's region with the op `name` of two scalars.
+    """Returns a function that fills the region of a reduction: the region applies the op `name` to its two scalars.
 
-    If `name` is None, the region returns the second scalar.
+    If `name` is None, the region returns its second scalar.
     """
 
     def fill(region: ir.Region) -> None:

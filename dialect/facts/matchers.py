@@ -17,10 +17,10 @@ from tiduc.dialect.ops.traits import TRAITS
 from tiduc.dialect.shapes.types import bits, is_float
 
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
-"""Matches the beginning of a splat of NaN in 32 or 64 bits. A complex number has two parts in parentheses."""
+"""Matches the beginning of the text of a splat of NaN in 32 or 64 bits, or of complex numbers with real part NaN."""
 
 _LOWEST = re.compile(r"dense<\(?0xFF(?:F0|80)0*[,>]")
-"""Matches the beginning of a splat of -inf in 32 or 64 bits, or of a complex number with the real part -inf."""
+"""Matches the beginning of the text of a splat of -inf in 32 or 64 bits, or of complex numbers with real part -inf."""
 
 KEEP_SPLATS = frozenset(
     name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)

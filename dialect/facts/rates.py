@@ -38,13 +38,13 @@ _DEFAULT = Rates()
 def rates() -> Rates:
     """The rates in the file that TIDUC_COSTS names, else the default rates. Raises `RequestError` for an invalid file.
 
-    A file without `launches` gets the default rate of launches.
+    If the file has no entry `launches`, the default value of `launches` is used.
     """
     return given_rates() or _DEFAULT
 
 
 def given_rates() -> Rates | None:
-    """The rates in the file that TIDUC_COSTS names; None if it is not set.
+    """The rates in the file that TIDUC_COSTS names; None if the variable is not set.
 
     Raises `RequestError` for an invalid file.
     """

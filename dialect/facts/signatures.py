@@ -99,7 +99,7 @@ class _Sizes:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, type_: ir.RankedTensorType, shape: Shape) -> bool:
-        """Whether a type matches the shape. If so, records the sizes that the type determines."""
+        """Whether the type matches `shape`. If it does, records the element type and the sizes that it determines."""
         sizes = sizes_in(type_)
         if shape.sizes is None:
             return not sizes and self._is_of(type_.element_type, shape.element)
@@ -175,9 +175,9 @@ _FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", 
 
 
 def wrong_setting(settings: Mapping[str, object], letters: Mapping[str, str]) -> str | None:
-    """A message about the first setting that is neither the expected flag nor an allowed letter.
+    """A message about the first invalid setting; None if all settings are valid.
 
-    None if all are valid.
+    A setting in `_FLAGS` must be a boolean, and a setting in `letters` must be one of its letters.
     """
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):

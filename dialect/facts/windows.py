@@ -1,4 +1,4 @@
-"""Windows of reduce_window, select_and_scatter and convolution, and their arithmetic."""
+"""The windows of `reduce_window`, `select_and_scatter` and `convolution`: shapes of results, and transposed windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +84,7 @@ class Window:
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
 
     def unpadded(self) -> "Window":
-        """This window for an array that has already been dilated and padded."""
+        """This window without base dilation and padding, for an array that is already dilated and padded."""
         ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
         return replace(self, base=ones, low=zeros, high=zeros)
 
@@ -112,7 +112,7 @@ class Window:
         )
 
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
-        """Whether the window may cover no element at some position. A quick test with false positives."""
+        """Whether the window may cover no element at some position. The test is quick, and has false positives."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
         holes = any(
             a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
@@ -120,7 +120,10 @@ class Window:
         return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
 
     def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """The number of elements, without padding, that the window covers at each position over these sizes."""
+        """For each position of the window over an array of these sizes, the number of elements that it covers.
+
+        Padding and holes are not counted.
+        """
         total = np.ones([], np.int64)
         for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
             at = (
@@ -172,7 +175,7 @@ def _window(attributes: Any, sizes: Numbers, names: Sequence[str]) -> Window:
 
 
 def padding(low: Sequence[int], high: Sequence[int]) -> Any:
-    """Paddings as the attribute `dense<[[low, high], ...]>`."""
+    """Converts paddings to the attribute `dense<[[low, high], ...]>`."""
     type_ = ir.RankedTensorType.get([len(low), 2], ir.IntegerType.get_signless(64))
     return ir.DenseElementsAttr.get(np.stack([low, high], axis=1).astype(np.int64), type=type_)
 

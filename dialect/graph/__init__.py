@@ -1,1 +1,1 @@
-"""Graphs as Python records, the view that follows their references, and searches in graphs and in MLIR modules."""
+"""Graphs as Python records, the view that resolves references between graphs, and searches in graphs and modules."""

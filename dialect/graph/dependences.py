@@ -34,7 +34,7 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that are read by the op that computes x. Empty for a block argument."""
+    """The values that the op which computes x reads. Empty for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
@@ -62,7 +62,7 @@ def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) 
 
 
 def awaited_by(op: IrOp) -> set[ir.Operation]:
-    """The ops in the same block on which an op depends."""
+    """The ops in the block of `op` whose results `op` needs, directly or indirectly."""
     block = op.operation.block
 
     def before(op: IrOp) -> list[Any]:

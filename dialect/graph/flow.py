@@ -17,7 +17,7 @@ Node = tuple[Value | None, bool]
 """A node of the flow network. Each value has two: (value, False) for its definition, (value, True) for its uses."""
 
 Network = dict[Node, dict[Node, int]]
-"""`network[a][b]` is the amount that can still flow from node b to node a."""
+"""The residual network: `network[a][b]` is the amount that can still flow from node b to node a."""
 
 _SOURCE: Node = (None, False)
 

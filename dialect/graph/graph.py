@@ -115,7 +115,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """A copy of the definition with other operands and captures. Both definitions share the tuple `results`."""
+        """A copy of the definition with other operands and captures. The copy has the same `Value`s as results."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -291,7 +291,7 @@ class Graph:
         return name
 
     def add_name(self, name: str, value: Value) -> None:
-        """Records a name of a value, or of a reference that is not resolved yet."""
+        """Records a symbol name for a value. `value` may also be a reference that is not resolved yet."""
         self.names[name] = value
         if isinstance(value, Value):
             self._name_of.setdefault(value, name)

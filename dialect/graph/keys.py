@@ -37,7 +37,7 @@ class KeyTable:
         self._bodies: dict[Any, int] = {}
 
     def input(self, key: str, x: Value) -> Value:
-        """The first input with this key."""
+        """The representative of input x: the first input that was given with this key."""
         return self._inputs.setdefault(key, x)
 
     def results(
@@ -83,7 +83,7 @@ class KeyTable:
     def _of_source(self, source: IrOp, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
         """The attributes of an op's source, and a key of its regions.
 
-        Cached, because emitted ops share their sources.
+        The result is cached if the regions capture nothing, because many emitted ops have the same source.
         """
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))

@@ -1,4 +1,4 @@
-"""Replaces custom calls that return a tuple, as old versions of JAX export them, by calls with several results.
+"""Replaces custom calls that return a tuple, as in old exported programs, by calls with several results.
 
 %t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
                                                      %t = tuple %y, %z

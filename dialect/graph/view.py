@@ -101,7 +101,7 @@ class View:
 
     @in_turn
     def built(self, graph: Graph) -> Graph:
-        """Adds a graph that a builder has built."""
+        """Adds a graph that a builder has built. `write` later writes it to the view's module."""
         graph.module = self._module
         self._outputs[graph.name] = []
         self._unwritten[graph] = None

@@ -1,4 +1,4 @@
-"""Writes graphs as MLIR: definitions become operations of a block."""
+"""Writes graphs as MLIR: each `Definition` becomes an operation of a block."""
 
 from collections.abc import Callable, Hashable
 from typing import Any

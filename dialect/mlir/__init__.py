@@ -1,1 +1,1 @@
-"""MLIR itself: the context, reading and writing of modules, constants, resources, and the bindings' packages."""
+"""The interface to MLIR: its context, reading and writing of modules, constants, resources, and the Python bindings."""

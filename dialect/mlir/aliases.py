@@ -67,7 +67,7 @@ def may_share(source: str | bytes) -> bool:
 
 
 def check_sizes(module: ir.Module, file: str | None) -> None:
-    """Raises `ParseError` if a type or attribute in a module has more than `MOST` parts."""
+    """Raises `ParseError` if an attribute, a type or a location in a module has more than `MOST` parts."""
     sizes: dict[_Part, int] = {}
     large: list[str] = []
 

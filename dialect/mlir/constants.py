@@ -45,7 +45,7 @@ def is_splat(value: ir.Attribute | None) -> TypeGuard[ir.DenseElementsAttr]:
 
 
 def splat_number(value: ir.DenseElementsAttr) -> float:
-    """The number that a splat of real numbers repeats."""
+    """The number in a splat of real numbers."""
     entry: Any = value.get_splat_value()
     number: float = entry.value
     return number
@@ -69,8 +69,8 @@ def integer_in(value: ir.Attribute) -> int | None:
 def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
     """Converts a splat of type `integers` to a splat of type `floats`. None for any other attribute.
 
-    Also None for integers that do not fit in an f64, because they would be rounded twice, and for floats of fewer than
-    16 bits, whose overflow differs.
+    Also None for integers of more than 53 bits, because they could be rounded twice, and for floats of fewer than 16
+    bits, whose overflow differs.
     """
     number = integer_in(value) if value.type == integers else None
     element = floats.element_type

@@ -1,4 +1,4 @@
-"""The only entry to MLIR: a context with StableHLO, CHLO and tidu loaded, and a parser that raises `TiducError`s."""
+"""The MLIR context, with the dialects StableHLO, CHLO and tidu; a parser and a pass runner that raise `TiducError`s."""
 
 import functools
 import gc
@@ -90,8 +90,7 @@ def _complete_context() -> Any:
 def _read_complex_elements() -> None:
     """Makes the bindings return complex elements attributes as `DenseElementsAttr`.
 
-    By default, they raise a TypeError, which ends the process if it occurs in a callback from C++, such as a
-    constraint.
+    By default, they raise a TypeError, which ends the process if it occurs in a callback from C++.
     """
 
     @functools.cache
@@ -147,10 +146,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def diagnosed(error: ir.MLIRError, file: str | None = None) -> TiducError:
-    """Converts the first diagnostic of an `ir.MLIRError` to a `TiducError`.
-
-    If the location has MLIR's file name "-", `file` replaces this name.
-    """
+    """Converts the first diagnostic of an `ir.MLIRError` to a `TiducError`. `file` replaces "-" in its location."""
     if not error.error_diagnostics:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
@@ -197,10 +193,7 @@ def collected_messages() -> Iterator[list[str]]:
 
 @stage
 def available_dialects() -> list[str]:
-    """The names of all dialects that modules may use.
-
-    Parses an op of an unknown dialect, because MLIR lists the dialects only in a note to the error.
-    """
+    """The names of all dialects that modules may use, read from MLIR's note to the error for an unknown dialect."""
     try:
         ir.Module.parse("no_dialect.op")
     except ir.MLIRError as error:
@@ -298,10 +291,7 @@ def _place(text: str, at: int, file: str | None) -> str:
 
 
 def _with_shardy(text: str | bytes) -> bytes | None:
-    """Prepares a source with Shardy's ops for MLIR's parser; None if the source has no such ops.
-
-    Text is returned with Shardy's ops in generic form, and bytecode unchanged.
-    """
+    """Text with Shardy's ops in generic form, or the unchanged bytecode; None if the source has no Shardy ops."""
     if isinstance(text, bytes):
         if holds_shardy(text):
             return text
@@ -375,10 +365,7 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 @stage
 @progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
-    """Reads a file, and returns its `ir.Module`. `dialects` is as for `parse`.
-
-    Raises `TiducError` if the file cannot be read.
-    """
+    """Parses a file, and returns its `ir.Module`. `dialects` is as for `parse`. Raises `TiducError` for a bad file."""
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:

@@ -26,14 +26,18 @@ def text(module: ir.Module | IrOp) -> bytes:
 
 
 def bytecode(module: ir.Module | IrOp) -> bytes:
-    """MLIR bytecode: compact, and readable by tools of the same version."""
+    """The module as MLIR bytecode. It is compact, but only tools of the same MLIR version can read it."""
     written = io.BytesIO()
     module.operation.write_bytecode(written)
     return written.getvalue()
 
 
 def artifact(module: ir.Module) -> bytes:
-    """A StableHLO portable artifact. Tools from the last twelve weeks can read it, and future tools for years."""
+    """The module as a StableHLO portable artifact.
+
+    Tools of the last twelve weeks can read it, and future tools will for years. Raises `RequestError` if the module has
+    ops that StableHLO lacks.
+    """
     portable = ir.Module.parse(inlined(str(module)))  # artifacts cannot hold resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
@@ -51,7 +55,10 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 
 @stage
 def emit(module: ir.Module | IrOp, kind: str = "text") -> bytes:
-    """The module as the bytes of a file; raises `InvalidIR` if the verifier rejects the module."""
+    """The module as the bytes of a file; `kind` is "text", "bytecode" or "artifact".
+
+    Raises `InvalidIR` if MLIR's verifier rejects the module.
+    """
     verify(module)
     return EMITTERS[kind](module)
 

@@ -1,1 +1,1 @@
-"""The ops: those of the dialect `tidu`, calls that represent Shardy's ops, and the table of facts about all ops."""
+"""Ops: the dialect `tidu`, ops that call graphs, calls that represent Shardy's ops, and the table of traits."""

@@ -75,7 +75,7 @@ The attribute shows that both ops belong to the same call site.
 
 
 def call_target(op: AnyOp) -> Any:
-    """The name of a custom call's target; None for any other op."""
+    """The call target name of a custom call; None for any other op."""
     return op.attributes[TARGET].value if op.name == CUSTOM_CALL else None
 
 

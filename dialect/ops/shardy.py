@@ -103,7 +103,10 @@ def _generic_mesh(match: re.Match[str]) -> str:
 
 
 def _generic_manual(text: str, match: re.Match[str]) -> str:
-    """Rewrites one manual computation. Its region ends at the first line with `}` in the op's own column."""
+    """Rewrites one manual computation to generic form.
+
+    Its region ends at the first line with a `}` in the column in which the op begins.
+    """
     indent, results, operands, inside, outside, axes, arguments = match.groups()
     end = f"\n{indent}}} "
     at = text.find(end, match.end())

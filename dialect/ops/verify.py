@@ -27,7 +27,7 @@ HELD = "tidu.held"
 FROZEN = "tidu.frozen"
 """Attribute of a weight that has no gradient in the original model: a string with the reason, as in `tidu.held`.
 
-Neither training nor differentiation treats the weight as an input unless the user names it.
+Training and derivatives leave the weight out unless the user names it.
 """
 
 SEED = "tidu.seed"
@@ -42,7 +42,7 @@ ROLE = "tidu.role"
 CHECKPOINT = "tidu.checkpoint"
 """Attribute of a function: reverse mode recomputes the function's values from its arguments, as with `jax.checkpoint`.
 
-Import copies the attribute to the ops of the function, except to those that compute the function's results.
+Import moves the attribute to the ops of the function, except to those that compute the function's results.
 """
 
 RECOMPUTED = "tidu.recomputed"

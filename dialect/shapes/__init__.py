@@ -1,1 +1,1 @@
-"""The types and shapes of values: where the size of each dimension comes from, and sums of such sizes."""
+"""The types and shapes of values: symbolic sizes of dynamic dimensions, and the values that determine them."""

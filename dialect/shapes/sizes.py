@@ -115,7 +115,7 @@ Extent = int | Size
 
 
 def atom(kind: str, of: Any, where: Any = None) -> Size:
-    """The size that consists of one atom."""
+    """The `Size` that consists of one atom."""
     return Size(((((kind, of, where), 1),), 0))
 
 

@@ -81,12 +81,12 @@ def is_float(x: Typed | ir.Type) -> bool:
 
 @functools.cache
 def with_element(type_: ir.RankedTensorType, element_type: ir.Type) -> ir.RankedTensorType:
-    """A tensor type with its element type replaced."""
+    """The tensor type with the shape of `type_` and the given element type."""
     return ir.RankedTensorType.get(type_.shape, element_type)
 
 
 def with_shape(type_: ir.RankedTensorType, sizes: Sequence[Extent]) -> ir.RankedTensorType:
-    """A tensor type with its shape replaced; a `Size` makes a dynamic dimension.
+    """The tensor type with the given sizes and the element type of `type_`. A `Size` becomes a dynamic dimension.
 
     Raises `Unsupported` for a size that MLIR cannot represent.
     """
@@ -144,13 +144,13 @@ def dimensions_in(attribute: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
 
 @functools.cache
 def reduced(type_: ir.RankedTensorType, dimensions: tuple[int, ...]) -> ir.RankedTensorType:
-    """A tensor type without some of its dimensions."""
+    """The tensor type without the dimensions in `dimensions`."""
     return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
 
 
 @functools.cache
 def permuted(type_: ir.RankedTensorType, order: tuple[int, ...]) -> ir.RankedTensorType:
-    """A tensor type with its dimensions permuted: dimension i is dimension `order[i]` of the argument."""
+    """A tensor type with permuted dimensions: dimension i of the result is dimension `order[i]` of `type_`."""
     sizes = sizes_in(type_)
     return _with_shape(type_, tuple([sizes[i] for i in order]))
 

@@ -26,7 +26,7 @@ Entries = tuple[Numbers, Numbers]
 def column_colours(entries: Entries, count: int) -> Numbers:
     """A greedy colouring of `count` columns: no row has nonzeros in two columns of the same colour.
 
-    Tries two orders, the given one and by descending number of nonzeros, and returns the colouring with fewer colours.
+    Visits the columns in order, and by descending number of nonzeros. Returns the colouring with fewer colours.
     """
     rows, columns = entries
     in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
