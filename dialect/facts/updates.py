@@ -1,7 +1,7 @@
 """updates: which ops write into an array in place if no other op reads the array.
 
-    dynamic_update_slice x, u, i            writes into x
-    add x, (dynamic_update_slice 0, u, i)   writes into x, because lowering replaces both ops by one update
+dynamic_update_slice x, u, i            writes into x
+add x, (dynamic_update_slice 0, u, i)   writes into x, because lowering replaces both ops by one update
 """
 
 from tiduc.dialect.facts.identities import is_zeros
