@@ -10,67 +10,21 @@ import numpy as np
 import pytest
 from harness.example_files import EXAMPLES
 from harness.static_libraries import run_thread_sanitizer
+from harness.training_programs import build_digits, run_digits
 
-from tiduc.cli import run as cli
 from tiduc.runtime.run import Module
 from tiduc.runtime.weights import IDENTITY, notes_in, read_weights, write_weights
 
 pytestmark = [pytest.mark.more, pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")]
-
-MAIN = """
-#include "digits.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static digits_state state;
-static float images[4096];
-static int32_t labels[64];
-
-int main(int count, char **words) {  // state to load, data, number of steps, state to save
-  int status = digits_load(&state, words[1]);
-  if (status || count < 5) return status;
-  FILE *file = fopen(words[2], "rb");
-  if (!file || fread(images, sizeof images, 1, file) != 1 || fread(labels, sizeof labels, 1, file) != 1) return 9;
-  fclose(file);
-  digits_batch batch = {images, labels, 0.01f};
-  digits_loss_batch evaluated = {images, labels};
-  digits_infer_batch given = {images};
-  static float scores[64][10];
-  for (int i = 0; i < atoi(words[3]); i++) {
-    float before, loss, mean = 0;
-    if ((status = digits_infer(&state, &given, scores[0]))) return status;
-    for (int k = 0; k < 64; k++) {
-      float total = 0;
-      for (int j = 0; j < 10; j++) total += expf(scores[k][j]);
-      mean += (logf(total) - scores[k][labels[k]]) / 64;
-    }
-    if ((status = digits_loss(&state, &evaluated, &before))) return status;
-    if ((status = digits_step(&state, &batch, &loss))) return status;
-    if (!(fabsf(mean - loss) < 1e-5f) || !(fabsf(before - loss) < 1e-6f)) return 8;  // all by equal weights
-    printf("%.9g\\n", loss);
-  }
-  if (digits_infer_results[0].size != sizeof scores || digits_state_bytes != sizeof state) return 9;
-  if (strcmp(digits_arrays[0].name, "0.weight") || digits_arrays[0].rank != 4 || digits_arrays[0].size != 288) return 9;
-  return digits_save(&state, words[4]);
-}
-"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
     """A folder with the program, built with sanitizers, the initial state, and the data."""
     place: Path = tmp_path_factory.mktemp("digits")
-    wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--emit", "vmfb,static-library"]
-    files = ["--target", "x86_64", "--state", str(place / "state.safetensors"), "-o", str(place / "digits.o")]
-    model = str(EXAMPLES / "digits.onnx")
-    assert cli(["train-step", model, *wanted, "--infer", model, *files]) == 0
-    (place / "main.c").write_text(MAIN)
+    build_digits(place, "x86_64", "vmfb,static-library")
     flags = "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"
     built(place, "gcc", *flags, "main.c", "digits.c", "digits.o", "-lm", "-o", "main")
-    with np.load(EXAMPLES / "digits.npz") as data:
-        (place / "data").write_bytes(data["images"].tobytes() + data["labels"].astype(np.int32).tobytes())
     return place
 
 
@@ -78,11 +32,9 @@ def built(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True)
 
 
-def run(folder: Path, state: str, steps: int, saved: str, program: str = "./main") -> tuple[int, list[float]]:
+def run(folder: Path, state: str, steps: int, saved: str) -> tuple[int, list[float]]:
     """The exit status and the losses of a run."""
-    command = [program, state, "data", str(steps), saved]
-    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    return ended.returncode, [float(line) for line in ended.stdout.split()]
+    return run_digits(folder, (state, str(steps), saved))
 
 
 def test_losses_are_those_of_pytorch(folder: Path) -> None:

@@ -141,9 +141,91 @@ int TIDUC_READ(TIDUC_STATE *state, const void *data, size_t size) {
 }
 
 #ifndef TIDUC_NO_FILES
-#include <inttypes.h>
 #include <stdio.h>
+#endif
 
+// Where a file's bytes go: to `file`, or to the `size` bytes at `data` as long as they fit. `count` counts all bytes.
+typedef struct {
+  unsigned char *data;
+  size_t size, count;
+#ifndef TIDUC_NO_FILES
+  FILE *file;
+#endif
+} tiduc_sink;
+
+static void tiduc_put(tiduc_sink *sink, const void *data, size_t size) {
+#ifndef TIDUC_NO_FILES
+  if (sink->file) (void)fwrite(data, 1, size, sink->file);
+#endif
+  if (sink->data && size <= sink->size - sink->count) memcpy(sink->data + sink->count, data, size);
+  sink->count += size;
+}
+
+static void tiduc_put_text(tiduc_sink *sink, const char *text) { tiduc_put(sink, text, strlen(text)); }
+
+// Writes a number with at least `least` digits. The C library of a microcontroller may print no 64-bit numbers.
+static void tiduc_put_number(tiduc_sink *sink, uint64_t number, int least) {
+  char digits[20];
+  int first = 20;
+  do {
+    digits[--first] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number || 20 - first < least);
+  tiduc_put(sink, digits + first, (size_t)(20 - first));
+}
+
+// Writes the JSON text.
+static void tiduc_describe(tiduc_sink *sink, uint32_t crc) {
+  uint64_t at = 0;
+  tiduc_put_text(sink, "{\"__metadata__\":{\"tiduc.version\":\"1\",\"tiduc.crc32\":\"");
+  tiduc_put_number(sink, crc, 10);
+  tiduc_put_text(sink, "\",\"tiduc.model\":\"" TIDUC_MODEL "\"}");
+  for (int i = 0; i < TIDUC_ARRAYS; i++) {
+    const TIDUC_ARRAY *array = &TIDUC_TABLE[i];
+    tiduc_put_text(sink, ",\"");
+    tiduc_put_text(sink, array->spelled);
+    tiduc_put_text(sink, "\":{\"dtype\":\"");
+    tiduc_put_text(sink, array->dtype);
+    tiduc_put_text(sink, "\",\"shape\":[");
+    for (int j = 0; j < array->rank; j++) {
+      if (j) tiduc_put_text(sink, ",");
+      tiduc_put_number(sink, (uint64_t)array->shape[j], 1);
+    }
+    tiduc_put_text(sink, "],\"data_offsets\":[");
+    tiduc_put_number(sink, at, 1);
+    tiduc_put_text(sink, ",");
+    tiduc_put_number(sink, at += array->size, 1);
+    tiduc_put_text(sink, "]}");
+  }
+  tiduc_put_text(sink, "}");
+}
+
+// Writes the whole file.
+static void tiduc_write(tiduc_sink *sink, const TIDUC_STATE *state) {
+  const unsigned char *bytes = (const unsigned char *)state;
+  unsigned char head[8];
+  uint32_t crc = UINT32_MAX;
+  for (int i = 0; i < TIDUC_ARRAYS; i++) crc = tiduc_crc32(crc, bytes + TIDUC_TABLE[i].offset, TIDUC_TABLE[i].size);
+  tiduc_sink counter = {0};
+  tiduc_describe(&counter, ~crc);
+  uint64_t length = ((uint64_t)counter.count + 7) / 8 * 8;
+  for (int i = 0; i < 8; i++) head[i] = (unsigned char)(length >> 8 * i);
+  tiduc_put(sink, head, 8);
+  tiduc_describe(sink, ~crc);
+  tiduc_put(sink, "        ", (size_t)length - counter.count);
+  for (int i = 0; i < TIDUC_ARRAYS; i++) tiduc_put(sink, bytes + TIDUC_TABLE[i].offset, TIDUC_TABLE[i].size);
+}
+
+size_t TIDUC_WRITE(const TIDUC_STATE *state, void *data, size_t size) {
+  tiduc_sink sink = {0};
+  tiduc_write(&sink, state);
+  if (sink.count > size || !data) return sink.count;
+  sink = (tiduc_sink){.data = (unsigned char *)data, .size = size};
+  tiduc_write(&sink, state);
+  return sink.count;
+}
+
+#ifndef TIDUC_NO_FILES
 int TIDUC_LOAD(TIDUC_STATE *state, const char *path) {
   FILE *file = fopen(path, "rb");
   long size = -1;
@@ -158,35 +240,7 @@ int TIDUC_LOAD(TIDUC_STATE *state, const char *path) {
   return status;
 }
 
-// Writes the JSON text, unless the file is NULL. Returns the number of characters of the text.
-static int tiduc_describe(FILE *file, uint32_t crc) {
-  char line[96];
-  int count = 0, size;
-  uint64_t at = 0;
-#define TIDUC_PUT(...) \
-  (size = snprintf(line, sizeof line, __VA_ARGS__), count += size, file ? (void)fwrite(line, 1, (size_t)size, file) : (void)0)
-  TIDUC_PUT("{\"__metadata__\":{\"tiduc.version\":\"1\",\"tiduc.crc32\":\"%010" PRIu32 "\",\"tiduc.model\":\"", crc);
-  count += (int)strlen(TIDUC_MODEL);
-  if (file) fputs(TIDUC_MODEL, file);
-  TIDUC_PUT("\"}");
-  for (int i = 0; i < TIDUC_ARRAYS; i++) {
-    const TIDUC_ARRAY *array = &TIDUC_TABLE[i];
-    TIDUC_PUT(",\"");
-    count += (int)strlen(array->spelled);
-    if (file) fputs(array->spelled, file);
-    TIDUC_PUT("\":{\"dtype\":\"%s\",\"shape\":[", array->dtype);
-    for (int j = 0; j < array->rank; j++) TIDUC_PUT("%s%" PRId64, j ? "," : "", array->shape[j]);
-    TIDUC_PUT("],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + array->size);
-    at += array->size;
-  }
-  TIDUC_PUT("}");
-  return count;
-}
-
 int TIDUC_SAVE(const TIDUC_STATE *state, const char *path) {
-  uint32_t crc = UINT32_MAX;
-  for (int i = 0; i < TIDUC_ARRAYS; i++)
-    crc = tiduc_crc32(crc, (const unsigned char *)state + TIDUC_TABLE[i].offset, TIDUC_TABLE[i].size);
   size_t name = strlen(path);
   char *part = (char *)TIDUC_MALLOC(name + 6);
   if (!part) return TIDUC_NO_MEMORY;
@@ -195,15 +249,9 @@ int TIDUC_SAVE(const TIDUC_STATE *state, const char *path) {
   FILE *file = fopen(part, "wb");
   bool fine = file != NULL;
   if (file) {
-    unsigned char head[8];
-    uint64_t length = ((uint64_t)tiduc_describe(NULL, ~crc) + 7) / 8 * 8;
-    for (int i = 0; i < 8; i++) head[i] = (unsigned char)(length >> 8 * i);
-    fine = fwrite(head, 1, 8, file) == 8;
-    for (uint64_t written = (uint64_t)tiduc_describe(file, ~crc); written < length; written++) fputc(' ', file);
-    for (int i = 0; i < TIDUC_ARRAYS; i++)
-      fine = fwrite((const unsigned char *)state + TIDUC_TABLE[i].offset, 1, TIDUC_TABLE[i].size, file) ==
-                 TIDUC_TABLE[i].size && fine;
-    fine = !ferror(file) && fine;
+    tiduc_sink sink = {.file = file};
+    tiduc_write(&sink, state);
+    fine = !ferror(file);
     fine = !fclose(file) && fine;
     fine = fine && !rename(part, path);
     if (!fine) remove(part);

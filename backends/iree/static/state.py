@@ -2,7 +2,7 @@
 
 int net_step(net_state *state, const net_batch *batch, float *loss);
 int net_infer(const net_state *state, const net_infer_batch *batch, float *y);   // and net_loss
-int net_load(net_state *state, const char *path);                       // and net_save, and net_read from memory
+int net_load(net_state *state, const char *path);            // and net_save; net_read, net_write in memory
 
 The inputs' roles (`tidu.role`) determine which arrays belong to the state. Files are in safetensors format.
 """
@@ -96,9 +96,11 @@ extern const {name}_array {name}_arrays[{len(self.stored)}];
 // write it; a new file replaces the old one when it is complete. Status 0; or 1 if memory ran out, 3 if the file cannot
 // be read or written, 4 if it has the state of another model, or other arrays than this state, 5 if its checksum is
 // wrong. If the status is not 0, the state is unchanged.
+// {name}_write writes the file into memory if it fits into `size` bytes. It returns the number of bytes of the file.
 // -DTIDUC_NO_FILES leaves out the functions for disks.
 #define {name.upper()}_MODEL {_quoted(self.identity)}
 int {name}_read({name}_state *state, const void *data, size_t size);
+size_t {name}_write(const {name}_state *state, void *data, size_t size);
 int {name}_load({name}_state *state, const char *path);
 int {name}_save(const {name}_state *state, const char *path);
 
@@ -119,6 +121,7 @@ const size_t {name}_state_bytes = sizeof({name}_state);
 #define TIDUC_ARRAYS {name.upper()}_ARRAYS
 #define TIDUC_MODEL {name.upper()}_MODEL
 #define TIDUC_READ {name}_read
+#define TIDUC_WRITE {name}_write
 #define TIDUC_LOAD {name}_load
 #define TIDUC_SAVE {name}_save
 """
