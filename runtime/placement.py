@@ -8,6 +8,7 @@ from tiduc.dialect.errors import TiducError
 _IS_X86_64_LINUX = (platform.system(), platform.machine()) == ("Linux", "x86_64")
 _USUAL = {
     "aarch64": "",
+    "aarch64-android": "",
     "armv7": "",
     "cortex-m4": "",
     "cpu": "local-sync",

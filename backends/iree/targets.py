@@ -205,6 +205,14 @@ TARGETS: dict[str, Target] = {
             default="generic",
         ),
         _linux(
+            "aarch64-android",
+            "64-bit Arm with Android; aarch64-android:cortex-a76 names the CPU",
+            "aarch64-linux-android",
+            variant=_CPU_FLAG,
+            variants=("generic", *_ARM),
+            default="generic",
+        ),
+        _linux(
             "armv7",
             "32-bit Arm with Linux and hardware floats",
             "armv7a-unknown-linux-gnueabihf",
@@ -350,7 +358,7 @@ def _host(target: Target) -> str:
 
 def _is_fused(base: str, variant: str) -> bool:
     """Whether all CPUs of a variant have a fused multiply-add instruction."""
-    if base in ("aarch64", "riscv64"):
+    if base in ("aarch64", "aarch64-android", "riscv64"):
         return True
     if base not in ("cpu", "cpu-threads"):
         return False
@@ -360,7 +368,7 @@ def _is_fused(base: str, variant: str) -> bool:
 def _vectors(base: str, variant: str) -> str:
     """The vector registers of CPUs of a variant, as in `Settings`. 128 bits wide if the width is unknown."""
     here = variant == "host"
-    if base == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
+    if base in ("aarch64", "aarch64-android") or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"
     if _here("avx512f") if here else variant in _WIDE:
         return "512x32"

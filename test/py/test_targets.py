@@ -19,7 +19,7 @@ TRIED = "aarch64 wasm32 cuda:sm_120 hip metal vmvx vulkan".split()
 # The other targets, the oldest CUDA variant, and one variant of each other family of devices. The whole list is
 # compiled manually for each version of IREE.
 FAMILIES = (
-    "cpu cpu:generic cpu-threads armv7 riscv64 x86_64 cuda cuda:sm_70 vulkan:llvmpipe "
+    "cpu cpu:generic cpu-threads aarch64-android armv7 riscv64 x86_64 cuda cuda:sm_70 vulkan:llvmpipe "
     "aarch64:cortex-a72 riscv64:v cuda:sm_75 cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 hip:gfx1100 vulkan:rdna3"
 ).split()
 
@@ -54,8 +54,8 @@ def test_targets_that_run_here(name: str) -> None:
     [
         (
             "tpu",
-            "unknown target 'tpu'; known targets: aarch64, armv7, cortex-m4, cpu, cpu-threads, cuda, hip, "
-            "metal, riscv32, riscv64, ",
+            "unknown target 'tpu'; known targets: aarch64, aarch64-android, armv7, cortex-m4, cpu, cpu-threads, cuda, "
+            "hip, metal, riscv32, riscv64, ",
         ),
         ("cortexm4", "unknown target 'cortexm4'; did you mean 'cortex-m4'?"),
         ("", "unknown target ''"),
