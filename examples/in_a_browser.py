@@ -68,23 +68,27 @@ def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
     return page.replace("INPUTS", "[" + ", ".join(quoted(array.tobytes()) for array in arrays) + "]")
 
 
-def shown_by_chromium(page: Path) -> str:
-    """Opens the page in Chromium, and returns the title that the page sets when it has the results."""
+def shown_by_chromium(page: Path, storage: Path | None = None) -> str:
+    """The title that the page sets when it is done. What the page stores is kept in the folder `storage`, if given."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--disable-gpu --no-sandbox")  # root has no sandbox
 
     from PyQt6.QtCore import QTimer, QUrl
-    from PyQt6.QtWebEngineCore import QWebEnginePage
+    from PyQt6.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
     from PyQt6.QtWidgets import QApplication
 
     application = QApplication(sys.argv[:1])
     titles: list[str] = []
-    opened = QWebEnginePage()
+    profile = QWebEngineProfile("kept") if storage else QWebEngineProfile()
+    if storage:
+        profile.setPersistentStoragePath(str(storage.resolve()))
+    opened = QWebEnginePage(profile)
     opened.titleChanged.connect(titles.append)
     opened.titleChanged.connect(lambda title: application.quit() if ":" in title else None)
     opened.load(QUrl.fromLocalFile(str(page.resolve())))
     QTimer.singleShot(60_000, application.quit)
     application.exec()
+    del opened  # before its profile
     return titles[-1] if titles else "no title after a minute"
 
 
