@@ -1,4 +1,4 @@
-"""collapse: computes sums of outputs over a batch, and applies linear ops to sums instead of examples.
+"""collapse: computes sums of outputs over a batch, and applies linear ops to the sum instead of to each example.
 
     L0: dx = input                          C0: dx = input, k of them
         t1 = mul @F0::@p, dx        ->          t1 = mul p', dx         p differs between examples
@@ -8,10 +8,10 @@
 
 An op commutes with the sum if it is linear in the values that depend on the batch. `plan` visits the ops from the
 outputs to the inputs, and finds the values whose sum suffices. Bodies of calls, branches and loops are planned in the
-same way, so loops carry sums. All other ops are batched as by `batch`.
+same way, so a loop may carry only a sum. All other ops run on each example, as in `batch`.
 
-A Laplacian is the sum of second tangents along all basis vectors. With `collapse`, second tangents are propagated as
-their sum, as in the forward Laplacian.
+A Laplacian is the sum of second tangents along all basis vectors. `collapse` propagates only this sum, as the forward
+Laplacian does.
 
 Sources: Li et al., "Forward Laplacian" (2023); Dangel et al., "Collapsing Taylor Mode Automatic Differentiation"
 (2025).
@@ -50,7 +50,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 class Need(IntEnum):
-    """How later ops read a batched value: not, as a sum over the batch, or each example. `EACH` includes the sum."""
+    """How later ops read a batched value: not at all, only its sum over the batch, or the value of each example."""
 
     NOTHING = 0
     SUM = 1
@@ -74,7 +74,7 @@ def collapse(
     """A graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
 
     `linear` lists those keys that belong to a linear graph; only ops of that graph may read these inputs. The inputs of
-    the result have fresh keys and a leading dimension of `size`. Errors are those of `batch`.
+    the result have fresh keys and a leading dimension of `size`. Raises the errors that `batch` raises.
     """
     outputs, own = view.values(outputs), [view.input(key) for key in inputs]
     check_inputs(own, inputs, size)
@@ -104,7 +104,7 @@ def collapse(
 
 @dataclass(frozen=True)
 class Inner:
-    """Which inputs and outputs of the graphs of a control-flow op depend on the batch, and how they are read."""
+    """The plan of a control-flow op: the needs of its graphs' inputs and outputs. `linear` flags the tangents."""
 
     record: Branches | Loop
     inputs: Needs
@@ -114,7 +114,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """How values that depend on the batch (`dependent`) are read (`needs`), and the ops applied to sums (`moved`)."""
+    """Values that depend on the batch (`dependent`), how they are read (`needs`), and ops applied to sums (`moved`)."""
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -135,9 +135,9 @@ def plan(
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
 ) -> CollapsePlan:
-    """Plans the ops `order`.
+    """Decides for each op in `order` whether it runs on each example or on sums over the batch.
 
-    `dependent` are the batched inputs, `linear` those of the linear graph, and `wanted` the needs of the outputs.
+    `dependent` are the batched inputs, `linear` those that are tangents, and `wanted` the needs of the outputs.
     """
     decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
@@ -262,10 +262,10 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan. For each value, maps hold the emitted value: `values` if batched, `plain` if not, `sums` for its
-    sum.
+    """Emits the ops of a plan. Maps give the emitted form of each value of the program.
 
-    `products` holds batched values as products; they are multiplied out into `values` when an op reads each example.
+    `values` has the batched values, `plain` those that do not depend on the batch, and `sums` the sums over the batch.
+    `products` has batched values as factor * core; they are multiplied out into `values` when an op reads each example.
     """
 
     request: Request
@@ -327,7 +327,7 @@ class _Emitter:
         return Factored(None, self.values[x]) if x in self.values else Factored(self.plain.get(x, x), None)
 
     def _multiply_out(self, x: Value) -> None:
-        """Computes a product, and adds it to `values`."""
+        """Multiplies out a value that is in `products`, and adds the result to `values`."""
         if x in self.products and x not in self.values:
             product = self.products[x]
             assert product.factor is not None
@@ -378,7 +378,9 @@ class _Emitter:
 
 
 def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
-    """A closed graph on sums and batched values, as `inner` plans. A value that is not read is zero."""
+    """The closed graph that runs `graph` on sums and batched values as `inner` plans. Values that are not read are
+    zeros.
+    """
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()

@@ -1,11 +1,12 @@
-"""contract: reorders chains of `dot_general` where that surely takes fewer FLOPs.
+"""contract: reorders chains of `dot_general` if another order takes fewer FLOPs.
 
     %0 = dot_general %a, %b : 100x80, 80x60        ->   %0 = dot_general %b, %x : 80x60, 60
     %1 = dot_general %0, %x : 100x60, 60                %1 = dot_general %a, %0 : 100x80, 80
 
-A chain is a tree of products of one element type, perhaps with transposes in between; its inner results have no other
-use. opt_einsum finds the order. Sizes are static, so that both numbers of FLOPs are known. Results differ by rounding,
-so the pass runs only on request. The attribute `tidu.plan` of a function has the products and the FLOPs of each chain.
+A chain is a tree of products of one element type. Transposes may stand between the products, and each inner result has
+a single use. opt_einsum finds the new order. All sizes must be static, so that the FLOPs of both orders are known. The
+new order changes results by rounding, so the pass runs only on request. For each reordered chain, the attribute
+`tidu.plan` of the function has the number of products, and the FLOPs before and after.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,13 +36,13 @@ def contract(module: ir.Module) -> None:
     for function in functions_in(module):
         plans = [plan for root in _roots(function) for plan in _reordered(_Chain(root))]
         if PLAN in function.attributes:
-            del function.attributes[PLAN]  # of an earlier run
+            del function.attributes[PLAN]  # left by an earlier run
         if plans:
             function.attributes[PLAN] = ir.ArrayAttr.get(plans[::-1])
 
 
 def _roots(function: IrOp) -> list[IrOp]:
-    """The last products of all chains, last chain first: a chain may read the result of an earlier one."""
+    """The last product (root) of each chain, last chain first: a chain may read the result of an earlier one."""
     roots: list[IrOp] = []
     inner: set[IrOp] = set()
     for op in (each.operation for each in reversed(within(function, [_PRODUCT]))):
@@ -52,9 +53,10 @@ def _roots(function: IrOp) -> list[IrOp]:
 
 
 class _Chain:
-    """The factors of a chain of products, and its ops from the root. Each dimension of a factor has a letter.
+    """The chain of products that ends in `root`: its `factors`, and its `ops`, of which the root is the first.
 
-    `flops` is the number of multiplications and additions before reordering. Beyond 52 letters, a letter is "".
+    A factor is a value with one einsum letter per dimension. `flops` is the number of multiplications and additions
+    before reordering. If the chain needs more than 52 letters, the others are "", and the chain is not reordered.
     """
 
     def __init__(self, root: IrOp) -> None:
@@ -72,7 +74,7 @@ class _Chain:
         return letter
 
     def _split(self, op: IrOp, of: str) -> None:
-        """Adds the factors of a product whose result has the letters `of`."""
+        """Adds the factors of the product `op`, whose result has the letters `of`."""
         numbers, ranks = Contraction.of(op), [x.type.rank for x in op.operands]
         self.ops.append(op)
         known = [{d: of[at] for d, at in numbers.places(side, ranks).items()} for side in (0, 1)]
@@ -84,7 +86,10 @@ class _Chain:
             self._add(x, own)
 
     def _add(self, x: IrValue, of: str) -> None:
-        """Adds the factor x, or the factors of a product x that only this chain reads, perhaps through transposes."""
+        """Adds x, whose letters are `of`, as a factor.
+
+        If x is a product, perhaps transposed, that only this chain reads, adds the factors of that product instead.
+        """
         root, y, own, turns = self.ops[0], x, of, list[IrOp]()
         while (turn := _only_read_here(y, _TRANSPOSE, root)) is not None:
             order = list(turn.attributes["permutation"])
@@ -125,7 +130,7 @@ def _flops(letters: set[str], sizes: Mapping[str, int]) -> int:
 
 
 def _reordered(chain: _Chain) -> list[ir.Attribute]:
-    """Replaces a chain by one of fewer FLOPs, and returns what it did; empty if there is none."""
+    """Replaces a chain by one of fewer FLOPs. Returns a list of one entry for `tidu.plan`; [] if the chain stays."""
     labels, root = [of for _, of in chain.factors], chain.ops[0]
     if len(labels) < 3 or "" in chain.sizes:
         return []
@@ -144,7 +149,7 @@ def _reordered(chain: _Chain) -> list[ir.Attribute]:
 
 
 def _flops_along(labels: Sequence[str], result: str, sizes: Mapping[str, int], path: Path) -> int:
-    """The FLOPs of the products of `along_path`."""
+    """The FLOPs of multiplying factors with the letters `labels` in the order `path`, as `along_path` does."""
     left, total = [set(of) for of in labels], 0
     for step in path:
         first, *rest = [left[i] for i in sorted(step)]

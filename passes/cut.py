@@ -4,10 +4,10 @@
         dh = mul a, dx           ->              dh = mul a, dx          dy = mul b, dh
         dy = mul b, dh
 
-The composition of the two graphs, C1 C0, is the map of the whole graph. If the outputs depend on the inputs through few
-numbers, the Jacobian is the product of one by forward mode and one by reverse mode, each with few seeds. This is
-cross-country elimination: the chain rule is applied in another order. The coefficients of linear ops are referenced,
-not copied.
+The composition of the two graphs, C1 C0, is the map of the whole graph. If h has few elements, reverse mode computes
+the Jacobian of C0 with few seeds, and forward mode that of C1. The Jacobian of the whole graph is the product of the
+two. Applying the chain rule in such an order is called cross-country elimination. The coefficients of linear ops are
+referenced, not copied.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 """
@@ -132,8 +132,8 @@ def plan(
     seeds.
 
     The time of a mode is the sum, over linear ops, of the op's time (`dialect/facts/costs.py`) times the number of
-    seeds that reach the op. With a cut, each graph runs for one seed per element of the values at the cut. The time of
-    the product of the two Jacobians is added.
+    seeds that reach the op. With a cut, each of the two graphs runs for one seed per element of the values at the cut,
+    and the time to multiply the two Jacobians is added.
     """
     wanted = [dy for dy in linear.outputs if dy is not None]
     ops = active_ops(view, linear, wanted)
@@ -154,7 +154,7 @@ def plan(
 
 
 _WORTH = 0.8
-"""A bottleneck is used if it takes at most this share of the estimated time of forward mode and of reverse mode."""
+"""A cut is used only if its estimated time is at most this fraction of the time of the faster of both modes."""
 
 
 def _elements(x: Value) -> int:

@@ -1,4 +1,4 @@
-"""diagonal: batches over the basis vectors along one dimension, and keeps values as diagonals as long as possible.
+"""diagonal: batches a linear graph over the basis vectors along one dimension, without explicit zeros where possible.
 
     losses y (64), one per sample; seeds: the 64 basis vectors of y, as one vector of ones
 
@@ -7,9 +7,10 @@
     cW = dot x^T, cz                sums over the rows: here a product with a batch dimension, one result per seed
 
 A dimension of a value may be aligned with the dimension of the seeds (`passes/batching/alignment.py`). The batched
-value then has one nonzero slice per seed, and the unbatched value holds these slices. In place of a sum over the
-aligned dimension, the terms are kept: they are the batched result. Any other op reads the batched value as an array
-with explicit zeros (`passes/batch.py`).
+value then has one nonzero slice per seed, and the unbatched value holds exactly these slices, so the unbatched value is
+enough. If an op sums over the aligned dimension, the terms of the sum are the results for the seeds, so the pass emits
+the op without that sum. For any other op, the pass expands the value to an array with explicit zeros and batches the op
+(`passes/batch.py`).
 """
 
 from collections.abc import Sequence
@@ -129,7 +130,7 @@ def _of_product(op: Definition, i: int) -> list[int]:
 
 
 _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
-"""For each op, the dimensions of an operand over which the linear op sums."""
+"""For each op that sums, a function that maps the op and an operand's index to the operand's summed dimensions."""
 
 
 def _sum_along_diagonal(b: StablehloBuilder, op: Definition, aligned: dict[Value, int]) -> Any | None:

@@ -1,4 +1,4 @@
-"""jet: the Taylor coefficients of values, given those of inputs.
+"""jet: computes the Taylor coefficients of values from those of inputs.
 
     F0: p2 = mul a, x               J0: x_1, x_2 = inputs              x(t) = x + x_1 t + x_2 t^2
         p3 = exp p2         ->          u_1 = mul @F0::@a, x_1;  u_2 = mul @F0::@a, x_2
@@ -29,7 +29,7 @@ JET_OF = "tidu.jet_of"
 """Attribute of a graph of Taylor coefficients: the names of the graphs whose outputs it expands."""
 
 MAX_ORDER = 100
-"""The highest order of a jet. The propagation of a series is recursive in the order, and only in the order."""
+"""The highest order of a jet. It bounds the recursion depth: a coefficient is computed by recursion on its order."""
 
 
 @stage
@@ -41,11 +41,12 @@ def jet(
     opset: OpSet,
     b: StablehloBuilder,
 ) -> list[list[Any | None]]:
-    """The coefficients of orders 0 to `order` of each output, given those of orders 1 to `order` of the variables.
+    """The Taylor coefficients of orders 0 to `order` of each output.
 
-    None stands for zero. `b` builds the graph that computes the coefficients. An output's coefficient of order 0 is the
-    output itself, or a value of that graph. Raises `RequestError` if the order is not from 1 to `MAX_ORDER`, and
-    `Unsupported` if an op with a series has no linearize rule, or calls a function that has only a VJP.
+    `given` maps each variable to its coefficients of orders 1 to `order`. A coefficient of None is zero. `b` builds the
+    graph that computes the coefficients. An output's coefficient of order 0 is the output itself, or a value of that
+    graph. Raises `RequestError` if the order is not from 1 to `MAX_ORDER`, and `Unsupported` if an op with a series has
+    no linearize rule, or calls a function that has only a VJP.
     """
     _check_order(order)
     values = view.values(outputs)

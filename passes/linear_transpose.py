@@ -1,4 +1,4 @@
-"""linear_transpose: turns a linear graph around, from JVP to VJP; this is not differentiation.
+"""linear_transpose: transposes a linear graph, which turns a JVP into a VJP. This is not differentiation.
 
     L0: dx = input                                    T0: ct = input           (cotangent of @F0::@p3)
         t1 = mul @F0::@a,  dx   {active = [0, 1]}  ->     c1 = mul @F0::@p3, ct    {active = [0, 1]}
@@ -69,7 +69,10 @@ def _chosen(
     primals: Sequence[Value],
     what: str,
 ) -> list[tuple[Value, Value | None]]:
-    """Pairs of a primal value in `wanted` and its tangent. If `wanted` is None, all pairs of the graph."""
+    """The pairs of a primal value and its tangent, for the values in `wanted`, or for all values if `wanted` is None.
+
+    `what` is "input" or "output". Raises `RequestError` if a value is listed twice or is not in `primals`.
+    """
     known = list(zip(primals, tangents, strict=True))
     if wanted is None:
         return known

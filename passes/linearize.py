@@ -1,4 +1,4 @@
-"""linearize: the one transform that makes derivatives.
+"""linearize: builds the linear graph that maps tangents of inputs to tangents of outputs.
 
     F0: p2 = mul a, x               L0: dx = input                    (tangent of @F0::@x)
         p3 = exp p2         ->          t1 = mul @F0::@a, dx          {active = [0, 1]}
@@ -6,7 +6,7 @@
 
 The stage visits the ops on which the outputs depend, in order, and applies the rule of each op that a tangent reaches.
 Primal values are referenced in the graphs that define them, not copied. Linear graphs can therefore be linearized
-again, to any order, without a merge. A symbolic zero is None and costs nothing.
+again, to any order, without a merge. A symbolic zero is None, and no ops are emitted for it.
 
 Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
 """
@@ -106,7 +106,7 @@ def _linearize_ops(
 
 
 def tangent_type(b: Builder, x: Value, description: str) -> ir.Type:
-    """The tangent type of a value. Raises `RequestError`, which describes the value, if it has none."""
+    """The tangent type of a value. Raises `RequestError`, with `description`, if the value has none."""
     type_ = b.tangent_type(x.type)
     if type_ is None:
         raise RequestError(f"{description} has no tangent: its type is {x.type}")

@@ -1,4 +1,4 @@
-"""Elementwise ops: each result element depends only on the operands' elements with the same index."""
+"""Batching rules of elementwise ops, whose result elements depend only on operand elements with the same index."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ leading("stablehlo.bitcast_convert")
 
 @batch("stablehlo.map")
 def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Adds the batch dimension to `dimensions`, which must list all dimensions in order."""
+    """Batches all operands. Adds the batch dimension to the attribute `dimensions`, which must list all dimensions."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
@@ -27,7 +27,11 @@ def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[b
 def _broadcasting(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Broadcasts all operands to one shape first, so that the op need not match their dimensions."""
+    """Batches an op that broadcasts its operands implicitly, such as `chlo.broadcast_add`.
+
+    First broadcasts each operand explicitly to the batched shape of the result, so that the emitted op has operands of
+    one shape.
+    """
     (result,) = results_of(b, op)
     given = dict.fromkeys(op.attributes)
     places = op.attributes["broadcast_dimensions"] if "broadcast_dimensions" in given else None
@@ -40,7 +44,7 @@ def _broadcasting(
             b.broadcast_in_dim(v, [0, *along] if flag else along, with_element(result, _element(source)))
         )
     attributes = {name: op.attributes[name] for name in given if name != "broadcast_dimensions"}
-    # On operands of one shape, CHLO's select is stablehlo.select. Later passes reject CHLO's op on such operands.
+    # On operands of one shape, chlo.broadcast_select equals stablehlo.select, and later passes reject the former.
     name = "stablehlo.select" if op.name == "chlo.broadcast_select" else op.name
     return [b.emit(name, full, result, attributes)]
 

@@ -1,4 +1,4 @@
-"""Factors: batched values as the product of a factor, which all examples share, and a batched core.
+"""Represents a batched value as factor * core: all examples share the factor, and only the core is batched.
 
     d, c: one value for all examples        z: one value for each example
     c * (d * z)          is   (c * d) * z           the product of factors is one product for all examples
@@ -6,8 +6,8 @@
     -z                   is   -1 * z
     (d * z) * z          is   d * (z * z)           so its sum over the batch is d * sum(z * z)
 
-Products are associated in another order, so results may differ in the last places. Besides, z * z may overflow where d
-* z * z does not. Types of at most 16 bits are therefore excluded, except bf16, which has the range of f32.
+The products are multiplied in another order, so results may differ by rounding. Besides, z * z may overflow where d * z
+* z does not. Only types with a large range therefore have factors: f64, f32, bf16, and complex numbers of f64 and f32.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import element
 
 @dataclass(frozen=True)
 class Factored:
-    """A value as factor * core. `factor` is None for 1. `core` is None if the value is the same for all examples."""
+    """A value, as factor * core. A `factor` of None is 1. If `core` is None, all examples have the value `factor`."""
 
     factor: Value | None
     core: Value | None
@@ -31,10 +31,11 @@ class Factored:
 def factored(
     b: StablehloBuilder, op: Definition, operands: Sequence[Factored], is_summed: bool
 ) -> Factored | None:
-    """The result of an op as a factor and a core; None if the result has no factor.
+    """Emits the result of an op as a factor and a core. Returns None, and emits nothing, if the result has no factor.
 
-    A product of two batched values has a factor only if it is summed over the batch. Otherwise a single op multiplies
-    the values of the examples, which other ops may need anyway.
+    `operands` are the op's operands in the same form. `is_summed` says whether the result is summed over the batch. If
+    it is not, a product of two batched values gets no factor, because each example's product is needed and takes a
+    single multiplication.
     """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):

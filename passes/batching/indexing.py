@@ -1,4 +1,6 @@
-"""Slices at run-time positions: batched positions become a batching dimension of a gather or a scatter."""
+"""Batching rules of gathers, scatters and dynamic slices. Dynamic slices with batched start indices become gathers, and
+dynamic updates with batched start indices become scatters.
+"""
 
 from collections.abc import Sequence
 
@@ -45,8 +47,8 @@ def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """Adds a dimension for the batch to a scatter.
 
-    If the positions are batched, it is a batching dimension; otherwise, a window dimension of full size. If the body
-    captures batched values, the scatter runs in a loop.
+    If the scatter indices are batched, the new dimension is a batching dimension. Otherwise it is an update window
+    dimension of full size. If the update body captures batched values, a loop runs the scatter once per example.
     """
     count = len(op.results)
     if any(at[2 * count + 1 :]):
@@ -81,7 +83,7 @@ def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 def dynamic_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """A slice with batched starts becomes a gather. Both ops clamp out-of-range starts."""
+    """Emits a gather if start indices are batched, else a dynamic_slice. Both ops clamp out-of-range start indices."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
     if not any(at[1:]):
@@ -99,7 +101,10 @@ def dynamic_slice(
 def dynamic_update_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """An update with batched starts becomes a scatter of clamped starts: a scatter drops out-of-range updates."""
+    """Emits a scatter if start indices are batched, else a dynamic_update_slice.
+
+    The start indices of the scatter are clamped explicitly, because a scatter drops out-of-range updates instead.
+    """
     operand, update, *starts = x
     n = rank(op.operands[0])
     operand, update = spread_all(b, (operand, update), at[:2])
@@ -112,12 +117,12 @@ def dynamic_update_slice(
 
 
 def _zero(b: StablehloBuilder, starts: Sequence[Value]) -> Value:
-    """A zero start index, of the type of the given starts, or of type i32 if there are none (for a scalar operand)."""
+    """The start index 0 for the batch dimension, in the type of `starts`; i32 if `starts` is empty (scalar operand)."""
     type_ = starts[0].type if starts else ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     return b.constant(0, type_)
 
 
 def _vectors(b: StablehloBuilder, starts: Sequence[Value], at: Sequence[bool]) -> Value:
-    """An array [k, n] with the n starts of each example."""
+    """An array of shape [k, n], whose row i has the n start indices of example i."""
     columns = [v if flag else spread(b, v) for v, flag in zip(starts, at, strict=True)]
     return b.concatenate([b.reshape(v, [b.engine.size, 1]) for v in columns], 1)

@@ -1,4 +1,4 @@
-"""Ops on the last dimensions, which treat leading dimensions as batches; and custom calls."""
+"""Batching rules of custom calls, and of ops that work on the last dimensions and treat leading ones as batches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,14 +23,14 @@ leading("stablehlo.cholesky", "stablehlo.fft", "stablehlo.triangular_solve", "ch
 FRONTEND, COUNT, SHARDING_RULE = "mhlo.frontend_attributes", "num_batch_dims", "sdy.sharding_rule"
 _LAYOUTS = "operand_layouts", "result_layouts"
 _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation")
-"""Calls that accept no batch dimensions on some platform."""
+"""Targets of calls that accept no batch dimensions on at least one platform. A loop runs them once per example."""
 
 
 def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Applies a factorization or a solver to a stack of matrices. If there are layouts, the batch is the slowest
-    dimension.
+    """Emits one call of a factorization or solver on a stack of matrices; a loop of calls if an operand is a scalar.
 
-    Sharding rules are dropped, because they list the dimensions of one example.
+    If the call has layouts, the batch dimension becomes the slowest dimension. The call's sharding rule is dropped,
+    because it lists the dimensions of one example only.
     """
     changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
@@ -42,7 +42,7 @@ def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 def _with_batch_dimension(op: Definition) -> dict[str, Any]:
-    """The frontend attributes with JAX's number of batch dimensions plus one; {} if JAX does not state the number."""
+    """The call's frontend attributes with JAX's `num_batch_dims` increased by one; {} if this attribute is absent."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
     notes = named_attributes(noted)
@@ -51,7 +51,7 @@ def _with_batch_dimension(op: Definition) -> dict[str, Any]:
 
 
 def _layout(layout: ir.DenseIntElementsAttr) -> Any:
-    """A layout (dimensions from the fastest to the slowest), with the batch dimension as the slowest."""
+    """A layout of a batch, whose slowest dimension is the batch. Layouts list dimensions from fastest to slowest."""
     order = np.array(layout).reshape(-1)
     type_ = ir.RankedTensorType.get([len(order) + 1], ir.ShapedType(layout.type).element_type)
     return dense(np.append(order + 1, 0).astype(np.int64), type_)
@@ -65,7 +65,7 @@ for _target in OPSET.called(CUSTOM_CALL):
 def _constraint(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """The operand, unchanged: a sharding constraint changes no number, and its dimensions do not fit a batch."""
+    """Returns the operand. Drops the sharding constraint, because it lists the dimensions of one example only."""
     return [x[0]]
 
 
@@ -88,7 +88,7 @@ refuse(
 def custom_call(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Runs an unknown call once per example, in a loop, unless the call has side effects."""
+    """Runs an unknown call once per example, in a loop. Raises `Unsupported` if the call has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
     if effect is not None and effect.value:
         raise unbatchable(op, f"@{op.attributes['call_target_name'].value} has side effects")

@@ -2,8 +2,9 @@
 
     y = x[1:] - x[:-1]        pattern of y:  [[0, 1], [1, 2], [2, 3], ...]
 
-A pattern is an integer array [size of the value, w] of flat indices of the input, -1 for none. It follows from the ops
-of a linear graph and the elements that each op reads (`places.py`), so it holds for all values of the primal inputs.
+A pattern is an integer array of shape [size of the value, w]. Row j has the flat indices of the input elements on which
+element j of the value may depend, padded with -1 to the common length w. A pattern follows from the ops of a linear
+graph and the elements that each op reads (`places.py`), so it holds for all values of the primal inputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +20,10 @@ from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, num
 
 
 def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> list[Places | None]:
-    """The sparsity pattern of the Jacobian of each wanted value in x. None for a value that does not depend on x.
+    """The sparsity pattern of each wanted value's Jacobian with respect to x; None if the value does not depend on x.
 
-    `known` gives the values of constant integers that index arrays. Raises `TooManyPlaces` if a pattern is not sparse,
-    or if the ops do not determine which elements are read, as in loops.
+    `known(v)` returns the elements of an integer value v that indexes arrays, or None if v is not constant. Raises
+    `TooManyPlaces` if a pattern is not sparse, or if an op has no pattern, such as a loop.
     """
     patterns = {x: numbered(x).reshape(-1, 1)}
     _extend(view, view.schedule(wanted), patterns, known)
@@ -30,7 +31,7 @@ def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> lis
 
 
 def _extend(view: View, order: Iterable[Definition], patterns: dict[Value, Places], known: Known) -> None:
-    """Extends the patterns to all values that the ops compute from values with a pattern."""
+    """Adds to `patterns` the pattern of each result of the ops `order` that depends on a value with a pattern."""
     for op in order:
         if patterns.keys().isdisjoint(op.reads):
             continue
@@ -51,7 +52,7 @@ def _are_arrays(op: Definition) -> bool:
 
 
 def _through_call(view: View, op: Definition, patterns: dict[Value, Places], known: Known) -> None:
-    """Extends the patterns to the results of a call, through the ops of the called graph."""
+    """Adds to `patterns` the patterns of a call's results, which follow from the ops of the called graph."""
     graph = view.graph(op.attributes[GRAPHS][0].value)
     inputs = list(graph.inputs.values())
     inner = {x: patterns[v] for x, v in zip(inputs, op.operands, strict=True) if v in patterns}
@@ -64,9 +65,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
     parts = []
     for i, x in enumerate(op.operands):
         if x in patterns:
-            pattern = np.vstack(
-                [patterns[x], np.full((1, patterns[x].shape[1]), -1)]
-            )  # index -1 reads this row
+            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # the row for index -1
             read = sources(op, i, y, known)
             columns = read.shape[1] * pattern.shape[1]
             if len(read) * columns > MOST:
@@ -76,7 +75,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
 
 
 def _distinct(places: Places) -> Places:
-    """The places with sorted rows, in which no index occurs twice. Drops columns that hold only -1."""
+    """A pattern with sorted rows and without repeated indices in a row. Columns that hold only -1 are dropped."""
     if places.shape[1] < 2:
         return places
     places = np.sort(places, axis=1)

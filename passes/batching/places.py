@@ -1,9 +1,10 @@
 """The pattern of the Jacobian of one op: the elements of an operand on which each element of a result may depend.
 
 `sources(op, i, y, known)` is an integer array [size of y, m]: row j has the flat indices of the elements of operand i
-that element j of the result y may depend on, and -1 for none. An op without a rule here depends on all elements whose
-indices agree along aligned dimensions (`alignment.py`), so no dependence is ever missed. `known` gives the values of
-integer operands, such as the indices of a gather, or None.
+that element j of the result y may depend on, and -1 for none. For an op without a rule in this file, row j lists all
+operand elements whose indices along aligned dimensions (`alignment.py`) equal those of element j. Such a row may be too
+long, but misses no dependence. `known(x)` returns the elements of an integer operand x, such as the indices of a
+gather, or None if they are not known.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""The largest number of entries of a pattern, and of elements of a value. The search gives up on larger ones."""
+"""The largest number of entries of a pattern, and of elements of a value. Larger ones raise `TooManyPlaces`."""
 
 
 class TooManyPlaces(Exception):
@@ -43,7 +44,7 @@ def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
 
 
 def _along_aligned(op: Definition, i: int, y: Value) -> Places:
-    """For each result element, all operand elements whose indices along aligned dimensions equal the result's."""
+    """For each result element, all operand elements that have its indices along the aligned dimensions."""
     x = op.operands[i]
     of_x, of_y = shape(x), shape(y)
     aligned = aligned_dimensions(op, i)
@@ -73,7 +74,7 @@ def _strides(sizes: Sequence[int]) -> list[int]:
 
 
 def numbered(x: Value) -> Places:
-    """The flat index of each element, in the shape of the value.
+    """An array of the value's shape that holds the flat index of each element.
 
     Raises `TooManyPlaces` if there are too many elements.
     """
@@ -196,7 +197,12 @@ def _scatter(op: Definition, i: int, known: Known) -> Places | None:
 def _indexed(
     indices: NDArray[Any], vector: int, order: Sequence[int], pairs: Sequence[tuple[int, int]], count: int
 ) -> list[Places]:
-    """For each dimension of the operand, the starts of the slices: an array of the shape of the indices' batch."""
+    """The start indices of a gather's or scatter's slices along each of the operand's `count` dimensions.
+
+    Each array in the list has one entry per slice. `vector` is the index vector dimension of `indices`. Component k of
+    an index vector is a start index along the operand's dimension `order[k]`. `pairs` has the batching dimensions, each
+    as a dimension of the operand and one of the indices.
+    """
     indices = indices.astype(np.int64)
     if vector == indices.ndim:
         indices = indices[..., None]
@@ -218,10 +224,11 @@ def _with_windows(
     own: Sequence[int],
     sizes: Sequence[int],
 ) -> Places:
-    """The flat index in the operand of each element of the slices; -1 if out of bounds.
+    """For each element of the slices, the flat index of its element of the operand; -1 if that is out of bounds.
 
-    `windows` are the window dimensions of the slices, `gone` the operand's dimensions without a window dimension. `own`
-    is the operand's shape, `sizes` the shape of the slices.
+    `starts` has the start indices along each dimension of the operand. `windows` are the window dimensions of the
+    slices, and `gone` the operand's dimensions that have no window dimension. `own` is the operand's shape, and `sizes`
+    the shape of the slices.
     """
     batch = [d for d in range(len(sizes)) if d not in windows]
     of_window = iter(windows)
@@ -240,7 +247,7 @@ def _with_windows(
 
 
 def _inverted(targets: NDArray[Any], count: int) -> Places:
-    """An array whose row i lists the indices at which `targets` equals i, then -1."""
+    """The inverse of `targets`: row i of `count` rows lists the indices j with targets[j] = i, padded with -1."""
     entries = np.flatnonzero(targets >= 0)
     order = entries[np.argsort(targets[entries], kind="stable")]
     sorted_ = targets[order]

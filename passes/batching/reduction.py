@@ -1,4 +1,7 @@
-"""Ops that combine elements by a scalar body. The batch is an additional dimension, along which nothing is combined."""
+"""Batching rules of reductions, windows, sorts and batch normalization.
+
+The batch is an additional dimension, along which elements are not combined.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,9 +22,10 @@ _WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilat
 
 
 def _reducing(arrays: int, changed: Callable[[Definition], Attributes]) -> BatchRule:
-    """A rule for an op whose first `arrays` operands may be batched; 0 means as many operands as the op has results.
+    """Makes the rule of an op whose first `arrays` operands may be batched; 0 means as many as the op has results.
 
-    Batched initial values or captured values need a loop.
+    `changed` gives the attributes that the batched op has instead. If another operand, such as an initial value, or a
+    captured value is batched, the rule emits a loop over the examples.
     """
 
     def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
@@ -50,7 +54,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
-    """The attribute `dimension` plus one, unless it counts from the end. By default, the last dimension is sorted."""
+    """The attribute `dimension` plus one; {} if it is absent or negative, because it then counts from the end."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}
@@ -66,9 +70,9 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 def batch_norm_inference(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """If only the operand is batched, adds a dimension for the batch, because the op scales elements per feature.
+    """Adds a dimension for the batch if only the operand is batched.
 
-    Otherwise the op runs in a loop.
+    Otherwise the op runs in a loop, because its scale, offset, mean and variance can have only the feature dimension.
     """
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)

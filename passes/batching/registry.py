@@ -5,13 +5,13 @@
     @batch(name)              rules written by hand, where no form above fits
     refuse(reason, *names)    the op can neither be batched nor run k times in a loop
 
-An op without a rule runs k times, in a loop (`mapped`). The rule of an op, as a formula, for y = f(x), i < k:
+An op without a rule runs k times, in a loop (`mapped`). A rule emits an op y = f(x) for all examples i < k of a batch:
 
     batch   (b, op, x, at) -> y      y[i] = f(x[i])
 
-`x` are the operands, then the values that the op's regions capture. `at` flags the batched ones, which have a batch
-dimension of size k in front. `op` is the op of one example. A result is a batched value, or an `Unbatched` if the value
-does not depend on the batch. `b.engine` is a `Batching`.
+`x` are the operands, then the values that the op's regions capture. `at` has a flag for each value in `x`: whether it
+is batched, that is, has a leading batch dimension of size k. `op` is the op for one example. For each result, the rule
+returns a batched value, or an `Unbatched` if the value does not depend on the batch. `b.engine` is a `Batching`.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[
 
 @dataclass(frozen=True)
 class Batched:
-    """A batched closed graph, and which of its outputs are batched."""
+    """A batched closed graph, with a flag for each output: whether it is batched."""
 
     graph: Graph
     outputs: tuple[bool, ...]
@@ -56,8 +56,10 @@ class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
     `size` is the batch size k. `close` builds a closed graph that computes given values. `graph` batches a closed
-    graph: (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes. `builder` makes a builder
-    of a private graph. `stateful` are the names of ops that cannot be repeated.
+    graph: (graph, at, forced) -> `Batched`. Its `at` flags the batched inputs, and `forced` is True for outputs that
+    must be batched, False for outputs that are not batched, else None. `inline` copies the ops that compute given
+    values. `builder` makes a builder of a private graph. `stateful` has the names of ops with a state, which cannot run
+    once per example.
     """
 
     size: int
@@ -80,13 +82,14 @@ class BatchRules:
     forms: dict[str, str] = field(default_factory=dict)
 
     def elementwise(self, *names: str) -> None:
-        """Declares elementwise ops. Unbatched operands are broadcast, except for scalars that apply to all elements."""
+        """Declares elementwise ops. The rule broadcasts unbatched operands, but not scalars of ops on arrays."""
         for name in names:
             self._declare(name, "elementwise")
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """Declares ops that accept an additional leading dimension on all operands.
+        """Declares ops that accept an additional leading dimension on all operands. Their rule broadcasts unbatched
+        operands.
 
         Unbatched operands are broadcast.
         """
@@ -137,12 +140,12 @@ def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsuppor
 
 
 def spread(b: StablehloBuilder, x: Value) -> Value:
-    """An unbatched value, broadcast along a new batch dimension."""
+    """Broadcasts an unbatched value along a new, leading batch dimension."""
     return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
 
 
 def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Value]:
-    """Batches all values: broadcasts the unbatched ones."""
+    """The batched forms of all values. Values whose flag in `at` is False are broadcast."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
@@ -178,7 +181,7 @@ Fill = Callable[[Any], None]
 """A function that fills a region of an op that is being emitted."""
 
 _FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
-"""Keyed by the op that holds the regions, and by the captures."""
+"""Caches the functions that fill an op's regions, by the op that holds the regions and by the captured values."""
 
 
 def _regions(b: StablehloBuilder, op: Definition) -> tuple[Fill, ...]:
@@ -223,7 +226,10 @@ def leading(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Emits a loop that runs the op once for each of the k examples."""
+    """Emits a loop that runs the op once for each of the k examples.
+
+    Raises `Unsupported` if the op is stateful, or if a value has a type that cannot be stacked.
+    """
     if op.name in b.engine.stateful and TARGET not in op.attributes:
         raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
     for y in (*op.operands, *op.captures, *op.results):
@@ -234,7 +240,7 @@ def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 
 def can_be_stacked(type_: ir.Type) -> bool:
-    """Whether the type is a tensor of static shape."""
+    """Whether values of the type can be stacked along a batch dimension: the type is a tensor of static shape."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 

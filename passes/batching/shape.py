@@ -1,4 +1,4 @@
-"""Ops that move elements: their dimension numbers shift by one, and the batch dimension stays in front."""
+"""Batching rules of ops that move elements. Dimension numbers grow by one, because the batch dimension comes first."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def get_dimension_size(
 
 @batch("stablehlo.pad")
 def pad(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Pads by one value for all examples. If each example has its own padding value, a mask selects the padding."""
+    """Pads each example. If the padding value is batched, pads with zeros, and a mask selects the example's value."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])
@@ -102,7 +102,10 @@ def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Seque
 
 
 def merged(b: StablehloBuilder, x: Value, d: int, groups: int = 1) -> Value:
-    """Merges the batch into dimension d, inside the groups: [k, ..., g m, ...] becomes [..., g k m, ...]."""
+    """Merges the batch dimension into dimension d: [k, ..., g m, ...] becomes [..., g k m, ...].
+
+    Dimension d consists of g = `groups` groups of m elements. The examples are next to each other inside each group.
+    """
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
@@ -115,7 +118,10 @@ def split_dimension(b: StablehloBuilder, y: Value, d: int, groups: int) -> Value
 
 
 def _regrouped(b: StablehloBuilder, x: Value, sizes: list[int], source: int, target: int, d: int) -> Value:
-    """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges the parts of dimension d."""
+    """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges dimensions into dimension d.
+
+    It merges dimensions d to d + 2, or d and d + 1 if `target` is 0.
+    """
     x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
     parts = 3 if target else 2
     sizes = shape(x)

@@ -1,4 +1,4 @@
-"""close: outlines ops into a closed graph, such as the body of a call. Its inputs represent the values `given`.
+"""close: outlines ops into a closed graph, such as the body of a call. The graph's inputs replace the values `given`.
 
 close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx
@@ -31,10 +31,10 @@ def close(
     keys: Sequence[str] | None = None,
     name: str = "F",
 ) -> Graph:
-    """The closed graph, in the view, that computes `wanted` from `given`.
+    """Adds to the view a closed graph that computes `wanted` from `given`. Returns the graph.
 
-    A type in `wanted` stands for an output of zeros. The inputs have the keys `keys`, or fresh keys. The graph's name
-    begins with `name`.
+    A type in `wanted` stands for an output of zeros of that type. The inputs have the keys `keys`, or fresh keys. The
+    graph's name begins with `name`.
     """
     b = private_builder(view, opset, name)
     keys = keys or [f"{b.graph.name}.{i}" for i in range(len(given))]

@@ -2,11 +2,12 @@
 
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-The residuals are the values of fewest bytes from which cheap ops, with loop invariants, recompute the wanted values.
-They are a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted
-values. Of several minimum cuts, the one nearest to the wanted values is chosen, because it leaves least to recompute.
-Comparisons for equality are residuals, because recomputed numbers may differ in their last digit. Induction variables
-are never residuals: they change by a constant per iteration, so the iteration's number determines them.
+The residuals are the values of fewest bytes from which cheap ops recompute the wanted values. These ops may also read
+loop invariants. They are a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and
+the wanted values. Of several minimum cuts, the one nearest to the wanted values is chosen, because it leaves least to
+recompute. Results of comparisons for equality are residuals, because recomputed operands may differ in the last digit.
+Induction variables are never residuals: they change by a constant per iteration, so they are recomputed from the
+iteration number.
 """
 
 from collections.abc import Collection, Sequence
@@ -64,7 +65,7 @@ def _computed_from(
 
 
 def capacity(x: Value) -> int:
-    """The bytes that a stored value takes, at most `UNLIMITED`. A dynamic shape takes `UNLIMITED`."""
+    """The bytes that a stored value takes, at most `UNLIMITED`. A value of dynamic shape counts as `UNLIMITED`."""
     size = stored_bytes(x.type)
     return UNLIMITED if size is None else min(size, UNLIMITED)
 
@@ -72,7 +73,8 @@ def capacity(x: Value) -> int:
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
     """Maps each induction variable of a loop body to its carry's index and to its increment per iteration.
 
-    An induction variable is a carry of a forward loop to which each iteration adds a constant integer.
+    An induction variable is a carry, of at least 32 bits, of a forward loop to which each iteration adds a constant
+    integer.
     """
     outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}

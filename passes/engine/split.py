@@ -23,11 +23,11 @@ from tiduc.passes.rules.registry import OpSet
 
 BARRIER = "stablehlo.optimization_barrier"
 MOST_CARRIED = 1024
-"""The largest number of residuals of its own callees that a called graph passes on to its caller.
+"""The largest number of residuals that a called graph gets from the graphs it calls and passes on to its own caller.
 
 If each graph calls the next one twice, the number of residuals doubles from callee to caller. Beyond this bound, the
-linear graph reruns the primal graph, so that a derivative grows with the number of call sites and not with the number
-of paths.
+linear graph reruns the primal graph, so that the size of a derivative grows with the number of call sites instead of
+the number of call paths.
 """
 
 
@@ -41,8 +41,8 @@ class LinearSplit:
     - `residuals`, which the primal graph must return;
     - `invariant` values of a loop's body, which are equal in all iterations.
 
-    The `level` of a primal value is 0 if it is computed from constants, 1 if it is a loop invariant, and 2 if it
-    varies.
+    The `level` of a primal value is 0 if it is computed from constants, 1 if it is a loop invariant, and 2 if it varies
+    between iterations.
     """
 
     primal: Graph
@@ -60,7 +60,7 @@ class LinearSplit:
 
         Recomputing ops may read `inputs` and the values `given`. The values of `given` that they read become residuals.
         If more than `MOST_CARRIED` residuals are results of calls, branches and loops, all values are recomputed from
-        the graph's inputs and `given`.
+        the graph's inputs and `given`, unless the graph draws random numbers.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))
@@ -117,8 +117,8 @@ class LinearSplit:
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
         """The closed linear graph that computes `wanted` from `given`. A type in `wanted` is an output of zeros.
 
-        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal, too. Discards
-        `linear`.
+        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal, too. Removes
+        `linear` from the view.
         """
         graph = close(b.view, wanted, given, self.opset, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
@@ -137,7 +137,11 @@ def split(
     active: Sequence[bool],
     varying: int | None = None,
 ) -> LinearSplit:
-    """Linearizes a closed graph in its active inputs. The inputs from number `varying` on are loop invariants."""
+    """Linearizes a closed graph in its active inputs.
+
+    If `varying` is given, the graph is a loop's body, and its inputs with an index of at least `varying` are
+    invariants.
+    """
     values = [y for y in graph.outputs if y is not None]
     distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
     wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]
@@ -160,7 +164,9 @@ def split(
             continue
         if op is None or not (x in recomputed or x in unbounded):
             read[x] = None
-        elif x in recomputed and op.name == BARRIER:  # reads its operands, because they give its result again
+        elif (
+            x in recomputed and op.name == BARRIER
+        ):  # the barrier is repeated on its operands, so these are read
             stack += (y for y in op.reads if y in unbounded)
             read |= dict.fromkeys(y for y in op.reads if y not in unbounded and level.get(y, 2))
         else:
@@ -228,8 +234,8 @@ def _is_smaller(op: Definition) -> bool:
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
     """Sequences of loops whose trip count is unknown, and values that are computed from these sequences.
 
-    They cannot be residuals, because their number of elements is unknown outside the graph. A bound of the trip count
-    does not help.
+    They cannot be residuals, because their number of elements is unknown outside the graph. An upper bound of the trip
+    count does not suffice.
     """
     unbounded: set[Value] = set()
     for op in primal:

@@ -1,11 +1,11 @@
-"""Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
+"""Inlines function calls where inlining is cheap, and turns other calls into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small or draws random numbers. It is also inlined if it returns vectors
-or LU factors of a factorization, or the logarithm of a determinant: `passes/rules/spectral.py` and `determinant.py`
-look at the ops that read these. A `no_inline` function is inlined if it draws random numbers, or if the user asks to
-inline all calls. A function that names its own derivative, or has a rule, is never inlined. A function with
-`tidu.checkpoint` is always inlined, and its ops get that attribute. Any other function is linearized and transposed
-once for all call sites.
+A function is inlined if it is called once, is small or draws random numbers. It is also inlined if it returns
+eigenvectors, singular vectors, LU factors, or the logarithm of a determinant, because rules (`passes/rules/spectral.py`
+and `determinant.py`) inspect the ops that read such results. A `no_inline` function is inlined only if it draws random
+numbers, or if the user asks to inline all calls. A function that names its own derivative, or has a rule, is never
+inlined. A function with `tidu.checkpoint` is always inlined, and its ops get that attribute. Any other function becomes
+a graph, which is linearized and transposed once for all call sites.
 """
 
 from collections import Counter
@@ -26,19 +26,19 @@ from tiduc.dialect.ops.verify import CHECKPOINT
 from tiduc.passes.rules.determinant import SELECT, sizes_of_pivots
 
 SMALL = 12
-"""The largest number of ops of a small function, whose inlining costs less than its call."""
+"""A function of at most this many ops is small: inlining it costs less than calling it."""
 
 MOST = 2**18
-"""The largest number of ops of a function after its calls are inlined.
+"""The largest number of ops of a function after its calls are inlined. Import refuses larger functions.
 
 If each function calls the next one twice, the number doubles from callee to caller.
 """
 
 _INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that may stand between a factorization and a function's result, each with the index of an operand.
+"""Ops that may stand between a factorization and a function's result. The number is an operand's index.
 
-The op's result has elements of this operand.
+The op's result consists of elements of this operand.
 """
 
 Calls = dict[str, list[tuple[Any, str]]]
@@ -48,7 +48,7 @@ Calls = dict[str, list[tuple[Any, str]]]
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
     """Inlines the calls reachable from the roots, or turns them into `tidu.call`s.
 
-    Returns the names of the functions that the remaining calls name. With `inline`, every call that may be inlined is
+    Returns the names of the functions that the remaining calls call. With `inline`, every call that may be inlined is
     inlined. Raises `Unsupported` if a function is recursive, if a function that may not be inlined is called in a
     region that cannot hold calls, or if a function has more than `MOST` ops after inlining.
     """
@@ -85,7 +85,10 @@ def _calls(function: IrOp) -> list[tuple[ir.Operation, str]]:
 
 
 def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls, list[str]]:
-    """The calls in all functions that the roots reach, and these functions, callees before callers."""
+    """The calls in each function that the roots reach, and the names of these functions, callees before callers.
+
+    Raises `Unsupported` if a call is recursive, or if a called function has no body.
+    """
     calls: Calls = {}
     order: list[str] = []
     done: set[str] = set()
@@ -115,7 +118,10 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
-    """Copies of functions with all calls inlined, and their sizes, for regions that cannot hold calls of graphs."""
+    """Copies of functions in which all calls are inlined, and the sizes of the copies.
+
+    They are for calls in regions that cannot hold calls of graphs, such as the body of a reduction.
+    """
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:
@@ -154,7 +160,9 @@ def _may_be_inlined(function: IrOp) -> bool:
 
 
 def _returns_part(function: IrOp) -> bool:
-    """Whether a function returns the logarithm of a determinant, vectors or LU factors, or parts of these."""
+    """Whether a function returns the logarithm of a determinant, or a result of a factorization in `_INLINED`, or a
+    part of either.
+    """
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner
         if not isinstance(op, ir.Block) and op.name == SELECT and sizes_of_pivots(op) is not None:
@@ -177,7 +185,7 @@ def _grow(sizes: dict[str, int], name: str, more: int, call: IrOp) -> None:
 
 
 def _inline(call: IrOp, function: IrOp) -> None:
-    copy = function.clone()  # in a clone of the whole function, ops read each other's copies
+    copy = function.clone()  # only in a clone of the whole function, cloned ops read each other's results
     block = copy.regions[0].blocks[0]
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
         argument.replace_all_uses_with(x)

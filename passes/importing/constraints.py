@@ -1,4 +1,4 @@
-"""Constraints of ops that rules rely on and that MLIR's verifier does not check; each error has a location."""
+"""Checks constraints on ops that rules rely on but MLIR's verifier does not check. Errors have the op's location."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -30,7 +30,7 @@ def _violation(op: IrOp, reason: str) -> ParseError:
 
 
 def _all_gather(op: IrOp) -> None:
-    """An empty result requires an empty operand. As in other collectives, global device ids require a channel."""
+    """An empty result requires an empty operand. `use_global_device_ids` requires a positive channel id."""
     for x, y in zip(op.operands, op.results, strict=True):
         if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
             raise _violation(op, f"gathers {x.type} into the empty {y.type}")
@@ -100,7 +100,7 @@ def _dynamic_conv(op: IrOp) -> None:
 
 
 def _fft(op: IrOp) -> None:
-    """The last dimensions must have the sizes in fft_length; a real transform stores n // 2 + 1 points of the last."""
+    """The last dimensions must be fft_length; the last size is n // 2 + 1 in RFFT results and IRFFT operands."""
     lengths = list(op.attributes["fft_length"])
     kind = str(op.attributes["fft_type"]).split()[-1].rstrip(">")
     stored = [*lengths[:-1], lengths[-1] // 2 + 1] if lengths else []
@@ -152,7 +152,7 @@ def _shape_operand(op: IrOp) -> None:
 
 
 def _torch_index_select(op: IrOp) -> None:
-    """In the result, the index's dimensions after the batching ones must replace the operand's dimension `dim`."""
+    """The result must have the operand's shape, but the index's non-batching dimensions in place of dimension `dim`."""
     (x, index), y = (v.type for v in op.operands), op.results[0].type
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < x.rank:
@@ -167,7 +167,7 @@ def _torch_index_select(op: IrOp) -> None:
 
 
 def _reduced(op: IrOp) -> None:
-    """A result must have its operand's shape without the reduced dimensions. Its floats must not be narrower."""
+    """A result must have its operand's shape without the reduced dimensions. Its floats must be at least as wide."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)

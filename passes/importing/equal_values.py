@@ -1,8 +1,9 @@
-"""Sets how many units in the last place equal eigenvalues or singular values may differ by; part of import.
+"""Sets the tolerance within which eigenvalues or singular values count as equal; part of import.
 
     custom_call @lapack_dsyevd_ffi(%x)    ->    custom_call @lapack_dsyevd_ffi(%x) {tidu.equal_within = 4.0}
 
-A call that has the attribute keeps it. Without it, `equality_margin` in `passes/rules/decomposition.py` has a default.
+The tolerance is in units in the last place. A call that already has the attribute keeps it. For a call without the
+attribute, `equality_margin` in `passes/rules/decomposition.py` has a default.
 """
 
 import math
@@ -33,7 +34,10 @@ _TARGETS = frozenset(
 
 @stage
 def set_equal_within(module: ir.Module, ulps: float) -> None:
-    """Sets `EQUAL_WITHIN` on each call, in a module, that computes eigenvalues or singular values."""
+    """Sets `EQUAL_WITHIN` to `ulps` on each call, in a module, that computes eigenvalues or singular values.
+
+    Raises `RequestError` if `ulps` is negative or not finite.
+    """
     if not (math.isfinite(ulps) and ulps >= 0):
         raise RequestError(f"equal values may differ by 0 or more units in the last place, not by {ulps}")
     for op in within(module.operation, (CUSTOM_CALL,)):

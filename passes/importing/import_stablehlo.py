@@ -5,11 +5,11 @@
       return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
-Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
-scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
-becomes a graph. Any other function that is still called becomes a private graph. An input's key is its `tidu.name`
-attribute, else the name in its location, else `argN`. JAX writes names into locations, and the parser takes them from
-the text. All attributes of the module, functions, arguments, results and ops are kept.
+A pass of StableHLO turns composites without a rule into calls. Calls are inlined or become calls of graphs
+(`calls.py`), scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each
+public function becomes a graph. Any other function that is still called becomes a private graph. An input's key is its
+`tidu.name` attribute, else the name in its location, else `argN`. JAX writes names into locations, and the parser takes
+them from the text. All attributes of the module, functions, arguments, results and ops are kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -39,7 +39,7 @@ from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
 _OF_GRAPHS = {INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS}
-"""Attributes that have a meaning on graphs but not on functions; the verifier of graphs refuses them."""
+"""Attributes that have a meaning only on graphs. If a function has one, its graph is verified, which refuses it."""
 
 _COMPOSITE = "stablehlo.composite"
 _NAMING = (CUSTOM_CALL, _COMPOSITE)
@@ -65,9 +65,9 @@ def import_stablehlo(
 
     Functions that custom calls and composites name stay functions. `only` names the single function to import, public
     or not. `opset` says which composites have a rule. With `inline`, every call that may be inlined is inlined. With
-    `relu`, each maximum of a value and 0 is a relu. Eigenvalues or singular values count as equal if they differ by at
-    most `equal_within` units in the last place of the largest one. Raises `Unsupported` for a function that has several
-    blocks or is recursive.
+    `relu`, each maximum of a value and 0 gets the derivative of a relu. Eigenvalues or singular values count as equal
+    if they differ by at most `equal_within` units in the last place of the largest one. Raises `Unsupported` for a
+    function that has several blocks or is recursive.
     """
     imported = clone(module)
     names = _check_ops(imported)
@@ -118,7 +118,10 @@ def _expand_draws(
     roots: Collection[str],
     kept: Collection[str],
 ) -> None:
-    """Expands the `rng` ops of the root functions. Refuses `rng` in graphs and in kept functions."""
+    """Expands the `rng` ops of the root functions.
+
+    Raises `Unsupported` for `rng` in graphs and in the functions `kept`, which cannot take a seed.
+    """
     for op in symbols:
         if op.name == "tidu.graph" or symbol(op) in kept:
             refuse_rng(op)
@@ -159,7 +162,7 @@ def clone(module: AnyModule) -> ir.Module:
 
 
 def _to_graph(function: IrOp, is_private: bool) -> None:
-    """Creates the graph of a function in front of it, and moves the function's body there."""
+    """Creates the graph of a function in front of the function, and moves the function's body into the graph."""
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]

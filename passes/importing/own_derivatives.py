@@ -1,13 +1,13 @@
-"""Functions with their own derivative, which an attribute names; part of import.
+"""Checks functions that name their own derivative in an attribute, and prevents their inlining; part of import.
 
     func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
     func.func private @f(%x: T) -> U attributes {tidu.root = @g}    @g (x..., y...) -> the residuals, which are zero
     func.func private @f(%b: U, %k: T) -> U attributes {tidu.linear_solve = @g}   @g (x..., k...) -> b..., linear in x
 
-There is one tangent for each argument and result of a float or complex type, in order. Residuals have the types of the
-results y. A function with such an attribute is never inlined; the function that it names differentiates its calls. A
-function for which the op set has a rule is not inlined either.
+There is one tangent for each argument and result of a float or complex type, in order. The residuals of a root's
+equation have the types of the results y. A function with such an attribute is never inlined, because the function that
+the attribute names gives the derivative of its calls. A function for which the op set has a rule is not inlined either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
-    """Sets `FUNCTION` on the functions that must not be inlined. Returns the names of the derivatives among them.
+    """Sets `FUNCTION` on the functions that must not be inlined. Returns the names of the derivatives of functions.
 
-    If a public function names its derivative, its body moves to a private function. The public function calls that.
-    Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the wrong
-    signature.
+    If a public function names its derivative, its body moves to a new private function, which the public function
+    calls. Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the
+    wrong signature.
     """
     derivatives: dict[str, None] = {}
     functions = {symbol(op): op for op in functions_in(module)}
@@ -66,7 +66,7 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
 def _check(
     function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation], opset: OpSet
 ) -> str:
-    """The name of the derivative of `function`, the value of the attribute `attribute`.
+    """Checks the derivative that `attribute` of `function` names, and sets `FUNCTION` on it. Returns its name.
 
     Raises `ParseError` unless the derivative exists and has the right type.
     """
@@ -104,7 +104,9 @@ def _check(
 
 
 def _check_solver(function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation]) -> None:
-    """Checks `SOLVER` and `TRANSPOSE_SOLVE`. Prevents inlining of the function that solves the transposed system."""
+    """Checks the attributes `SOLVER` and `TRANSPOSE_SOLVE`. Prevents inlining of the function that solves the
+    transposed system.
+    """
     methods = (LU, *METHODS) if attribute == ROOT else METHODS
     given = readable(function.attributes, SOLVER)
     if SOLVER in function.attributes and not _is_solver(given, methods):
@@ -158,7 +160,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
 
 
 def _outline_body(function: ir.Operation, name: str, functions: dict[str, ir.Operation]) -> None:
-    """Moves a function's body and its derivative's name to a new private function. The function then calls that."""
+    """Moves a function's body and its derivative's name to a new private function, which the function then calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (FUNCTION, SOLVER, *NAMED_GRAPHS) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}

@@ -1,11 +1,12 @@
-"""Marks the extrema of a relu, because a relu's derivative at the kink is 0 in every framework; part of import.
+"""Marks the maxima and minima in a ReLU or ReLU6, because their derivative at a kink is 0 in every framework; part of
+import.
 
     func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu. In JAX, the function has its own
       %0 = stablehlo.constant dense<0.0>          derivative, which the export does not contain.
       %1 = stablehlo.maximum %x, %0          ->   %1 = stablehlo.maximum %x, %0 {tidu.relu = true}
 
-Any other maximum of a value and 0 follows `maximum`: half of the tangent at a tie. An attribute in the source, or
-`mark_every_relu`, changes that.
+Any other maximum of a value and 0 has the derivative of `maximum`, which is half of the tangent at a tie, unless the
+source sets the attribute, or `mark_every_relu` does.
 """
 
 import re
@@ -23,10 +24,10 @@ _EXTREMA = {
     "relu": (("stablehlo.maximum", 0.0),),
     "relu6": (("stablehlo.maximum", 0.0), ("stablehlo.minimum", 6.0)),
 }
-"""The ops other than constants in a function of this name, each with its constant operand, in order."""
+"""The maxima and minima that a function of this name must have, in order, each with its constant operand."""
 
 _NAME = re.compile(r"(relu6?)(_\d+)?")
-"""Matches a function's name; JAX numbers functions of equal names."""
+"""Matches a function's name. JAX appends a number to names that occur several times."""
 
 
 def mark_relus(functions: dict[str, IrOp]) -> None:

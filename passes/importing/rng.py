@@ -52,9 +52,9 @@ _ONE = {32: 127 << 23, 64: 1023 << 52}
 
 
 class _Emitter(IrEmitter):
-    """Emits ops at an insertion point; with `checkpoint`, ops that reverse mode recomputes.
+    """Emits ops at an insertion point. With `checkpoint`, reverse mode recomputes the results of these ops.
 
-    Arrays of a dynamic shape are flat, and their length is `count`, a tensor<1xi64>.
+    An array of dynamic shape is emitted as a flat array, whose length is `count`, a tensor<1xi64>.
     """
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location, checkpoint: bool = False) -> None:
@@ -80,7 +80,7 @@ class _Emitter(IrEmitter):
     def broadcast_in_dim(
         self, x: IrValue, dimensions: Dims, like: IrValue | ir.Type | list[Extent]
     ) -> IrValue:
-        """x broadcast to a type; a flat dynamic array is filled with a scalar x."""
+        """Broadcasts x to a type. For the type of a flat dynamic array, x must be a scalar."""
         if not isinstance(like, ir.Type) or not is_dynamic(like):
             return super().broadcast_in_dim(x, dimensions, like)
         key = (x, like)
@@ -265,7 +265,7 @@ def _uniform(b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorTyp
 def _normal(
     b: _Emitter, mean: IrValue, deviation: IrValue, type_: ir.RankedTensorType, state: IrValue
 ) -> IrValue:
-    """Normally distributed numbers."""
+    """Normally distributed numbers with the given mean and standard deviation."""
     u = _fractions(b, type_, 53 if str(type_.element_type) == "f64" else 24, state)
     odd = b.subtract(b.multiply(b.constant(2.0, u), u), b.constant(1.0, u))  # exact
     z = b.multiply(b.constant(sqrt(2), u), b.emit("chlo.erf_inv", (odd,), odd.type))

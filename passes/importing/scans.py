@@ -1,7 +1,7 @@
 """Expands `chlo.scan` to loops, by CHLO's own pass; part of import.
 
 Each scan is first outlined to a function of its own, because the pass would also expand other CHLO ops, which have
-rules. Scans capture no values.
+rules. A scan captures no values, so its operands are the function's only arguments.
 """
 
 from itertools import count

@@ -1,6 +1,9 @@
-"""A dynamic number of random words by THREE_FRY in elementwise ops; `rng_bit_generator` needs a static shape.
+"""Computes a dynamic number of random words by THREE_FRY, in elementwise ops.
 
-The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the number counter + i, encrypted.
+`rng_bit_generator` needs a static shape, so it cannot compute them.
+
+The words equal those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the number counter + i,
+encrypted with the key.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.1: Threefry-2x32-20.
 """
@@ -39,7 +42,7 @@ def threefry(b: IrEmitter, state: IrValue, count: IrValue) -> IrValue:
 def _enciphered(
     b: IrEmitter, block: tuple[IrValue, IrValue], key: tuple[IrValue, IrValue]
 ) -> tuple[IrValue, IrValue]:
-    """The two halves of the block after 20 rounds."""
+    """Encrypts the two halves of a block in 20 rounds."""
     keys = (*key, _two(b, "xor", _two(b, "xor", *key), _PARITY))
     x, y = b.add(block[0], keys[0]), b.add(block[1], keys[1])
     for group in range(5):

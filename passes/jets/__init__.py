@@ -1,4 +1,4 @@
-"""Taylor mode: the Taylor coefficients of values, propagated op by op. The stage `jet` (passes/jet.py) uses this room.
+"""Taylor mode: the Taylor coefficients of values, propagated op by op. The stage `jet` is in passes/jet.py.
 
     series.py           Series: the coefficients of each value, computed on request
     applied_rules.py    the linearize rule of an op applied to placeholders, from which the series of its results follow

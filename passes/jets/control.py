@@ -1,4 +1,4 @@
-"""Control flow: a body becomes a graph of coefficients, once for each set of operands with a series.
+"""Taylor series of control flow. A body becomes a graph on coefficients, one for each choice of operands with a series.
 
     y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
     while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
@@ -33,7 +33,7 @@ class Jet:
 
 @dataclass(frozen=True)
 class JetBranches:
-    """Closed graphs that map coefficients to coefficients, and which outputs have a series.
+    """Closed graphs that map coefficients to coefficients. `outputs` flags the outputs that have a series.
 
     Coefficients are ordered by value, then by order.
     """
@@ -210,7 +210,7 @@ def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> J
 
 
 def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
-    """The condition with inputs for all coefficients, of which it reads those of order 0."""
+    """The condition as a graph with inputs for the coefficients of all orders. It reads only those of order 0."""
     given: list[Value] = []
     for x, flag in zip(cond.inputs.values(), flags, strict=True):
         given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]

@@ -1,5 +1,4 @@
-"""Recurrences for powers. The linearize rule of a power is expensive: it needs x^{p-1}, x^{p-2}, ..., in time of order
-K^3.
+"""Recurrences for powers. The linearize rule takes O(K^3) time, because it needs the series of x^{p-1}, x^{p-2}, ...
 
     y = x^p    x y' = p x' y              y_k = (sum over j = 1..k of (p j - (k - j)) x_j y_{k-j}) / (k x_0)
     y = x^p    l = log x;  u = p l        l_k = (x_k - (sum over 0 < j < k of j l_j x_{k-j}) / k) / x_0
@@ -42,9 +41,9 @@ class KnownSeries(Protocol):
 
 
 def recurrence(series: KnownSeries, op: Definition) -> Callable[[int], Any | None] | None:
-    """A function from k to the coefficient y_k. It reads coefficients of lower orders.
+    """The recurrence of an op: a function from k to the coefficient y_k, which reads coefficients of lower orders.
 
-    None for an op without recurrence.
+    Returns None if the op has no recurrence.
     """
     if op.name != POWER:
         return None

@@ -32,7 +32,7 @@ Step = Callable[[Definition, int], None]
 
 
 class Series:
-    """The series of values, computed on request by `extend`.
+    """The Taylor series of values. `extend` computes them on request.
 
     `given` has the coefficients of the variables, up to the order of the jet. `b` builds the graph of the coefficients.
     `control` computes the series of the results of a control-flow op. `limits` has, for each value, the highest order
@@ -82,7 +82,7 @@ class Series:
     def extend(self, values: Sequence[Value], order: int) -> None:
         """Computes the coefficients of values up to an order, or up to their limits.
 
-        Does not recurse along the graph.
+        Visits the graph with an explicit stack, because recursion would be too deep.
         """
         stack = list(values)
         while stack:
@@ -169,7 +169,7 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _is_recognised(self, op: Definition) -> bool:
-        """Whether the rule of a bilinear op gives another tangent than the product rule."""
+        """Whether the linearize rule of a bilinear op gives a tangent that differs from that of the product rule."""
         parts = self.opset.exceptions.get(self.opset.key(op))
         return parts is not None and parts(op, self.has_series) is not None
 
@@ -275,7 +275,9 @@ class Series:
         return step
 
     def _by_rule(self, op: Definition) -> Step:
-        """A step by the op's linearize rule. The rule runs when a coefficient of order 1 or more is first requested."""
+        """A step that uses the op's linearize rule. The rule runs when a coefficient of order 1 or more is first
+        requested.
+        """
         steps: list[Step] = []
 
         def step(op: Definition, order: int) -> None:

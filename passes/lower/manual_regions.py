@@ -62,8 +62,8 @@ def manual_regions(function: IrOp) -> None:
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
-    """Whether some ops may be calls that represent Shardy's ops. `names` are their names; `definitions` may have
-    regions.
+    """Whether some ops may be calls that represent Shardy's ops. `names` has the names of all ops, and `definitions` at
+    least the ops with regions.
 
     This is faster than a walk over the lowered module.
     """

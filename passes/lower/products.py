@@ -60,7 +60,7 @@ def _dimensions_of_unit(unit: IrOp) -> list[int]:
 
 
 def _is_unit(flags: IrValue) -> bool:
-    """Whether a matrix of booleans, as `jacobian` makes it, is true exactly where the indices agree."""
+    """Whether a matrix of booleans, in the form that `jacobian` emits, is true exactly on the diagonal."""
     compare = defined_by(flags, "stablehlo.compare")
     if (
         compare is None
@@ -141,7 +141,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
     """The indices of the batching dimensions along which the second operand is repeated.
 
-    Empty if the result's dimensions would have another order when these are rows of the first operand.
+    Empty if the order of the result's dimensions would change when these dimensions become rows of the first operand.
     """
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)

@@ -109,7 +109,7 @@ def _may_be_neutral(constant: IrOp) -> bool:
 
 
 def _neutral(op: IrOp, constant: IrOp) -> IrValue | None:
-    """The operand beside a neutral element, if its type is the op's."""
+    """The other operand, if `constant` is the op's neutral element and has the op's type."""
     value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
     return (
         products.other_operand(op, constant)
@@ -128,9 +128,9 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """Adds to the other term of the sum `op`, instead of to zeros, by a copy of `update`. Returns the copy's result.
+    """The sum `op`, as a copy of `update` that updates the other term of the sum instead of zeros.
 
-    None if the update does not have this form.
+    Returns None if `update` is not one of the two kinds of updates of zeros that the rules of `add` replace.
     """
     if not _can_accumulate(op, update):
         return None
