@@ -3,8 +3,7 @@
     %y = "foreign.softplus"(%x)     ->     %y = call @foreign.softplus(%x)
                                            func private @foreign.softplus(%x) { log_plus_one(exponential(%x)) }
 
-Ops of equal name, attributes and types call one function. An op of an unregistered dialect without a lowering is an
-error.
+Ops of equal name, attributes and types share one function. Any remaining op of an unregistered dialect is an error.
 """
 
 from itertools import chain, count

@@ -5,10 +5,10 @@
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only ops on which the wanted values depend are merged, so nothing remains of a linear graph that was transposed. Ops of
-a single graph keep its order, which `rematerialize` may have chosen. Values with equal keys are merged (CSE), and the
-op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged ops are not copied: the flat graph shares
-its values, and most of its ops, with the graphs of the view.
+The flat graph has only ops on which the wanted values depend, so a linear graph that only its transpose uses
+disappears. If all ops belong to one graph, they keep its order, which `rematerialize` may have chosen. Values with
+equal keys are merged (CSE), and ops are simplified by the op set's identities, such as `x * 1 = x`. Unchanged ops are
+not copied: the flat graph shares its values, and most of its ops, with the graphs of the view.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,14 +28,16 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True)
 class Zero:
-    """A wanted output of zeros. `like` is a value with its dynamic dimensions."""
+    """A wanted output of zeros. If its type has dynamic dimensions, `like` is a value with these dimensions."""
 
     type: Any
     like: Value | None = None
 
 
 def explicit_zero(view: View, type_: ir.RankedTensorType, of: Value | Zero) -> Zero:
-    """A zero of a type. Its dynamic dimensions are those of its primal `of`: a value or a `Zero`."""
+    """A `Zero` of a type. If the type has dynamic dimensions, they are those of the primal `of`, a value or a
+    `Zero`.
+    """
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
 
 
@@ -109,7 +111,9 @@ def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
 def _simplest(
     replacement: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]
 ) -> Value | Definition:
-    """The result of an identity on merged operands, simplified until no identity applies."""
+    """Simplifies `replacement`, which an identity gave for an op, until no identity applies. Returns the merged value
+    or op.
+    """
     while isinstance(replacement, Definition):
         replacement.operands = tuple([stands_for.get(x, x) for x in replacement.operands])
         rule = opset.identities.get(replacement.name)
@@ -159,7 +163,9 @@ def _needed_inputs(
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
-    """Numbers the graphs of a view in the view's order, but a graph comes after the graphs to which it refers."""
+    """Numbers the graphs of a view. The numbers follow the view's order, but a graph comes after those to which it
+    refers.
+    """
     referred: dict[Graph, dict[Graph, None]] = {}
     for op in schedule:
         referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)

@@ -3,8 +3,8 @@
     module A: graph @F0 { p3 = exp(...) }        view.value(@F0::@p3)  ->  the result of exp, in A
     module B: graph @L1 { e = external @F0::@p3; t = mul e, dx }
 
-The view copies nothing. It reads a graph when a reference to the graph is first followed. A name that no module defines
-is looked up in the file `NAME.mlir` on the search path.
+The view does not copy graphs. It reads a graph when a reference to the graph is first followed. A name that no module
+defines is looked up in the file `NAME.mlir` on the search path.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@
 
 The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). An operand that the comparator does not
 read does not affect the order. Therefore sorts with equal attributes, comparators and compared operands are fused. The
-fused sort replaces the first one, and takes all operands that are available there.
+fused sort replaces the first sort. A sort is fused only if its operands are available before the first sort.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,9 @@ def join_sorts(function: IrOp) -> None:
 
 
 def _order(sort: IrOp) -> Any:
-    """A key that is equal for sorts of the same order: the shape, the attributes, and the comparator's ops."""
+    """A hashable key. Sorts with equal keys (shape, attributes, and the comparator's ops) order their operands
+    equally.
+    """
     (block,) = sort.regions[0].blocks
     values: dict[Any, Any] = {x: (sort.operands[i // 2], i % 2) for i, x in enumerate(block.arguments)}
     does: list[tuple[Any, ...]] = []
@@ -54,7 +56,9 @@ def _attributes(op: IrOp) -> frozenset[tuple[str, ir.Attribute]]:
 
 
 def _is_movable(op: IrOp, first: IrOp) -> bool:
-    """Whether each operand of `op` is available before `first`, or computed by an op without operands."""
+    """Whether each operand of `op` is available before `first`, or computed by an op without operands, which can be
+    moved.
+    """
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 
@@ -67,7 +71,7 @@ def _later(op: IrOp, first: IrOp) -> list[ir.Operation]:
 
 
 def _join(sorts: Sequence[IrOp]) -> None:
-    """Replaces several sorts by one, at the place of the first."""
+    """Replaces several sorts by one sort of all their operands, which is emitted in place of the first sort."""
     first, ip = sorts[0], ir.InsertionPoint(sorts[0])
     for op in sorts:
         for maker in _later(op, first):

@@ -32,5 +32,5 @@ def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """The text of a budget of `count` bytes: in megabytes, rounded up, or in bytes if the number is small."""
+    """The text of a budget of `count` bytes: in megabytes, rounded up, or in bytes below one megabyte."""
     return f"{-(-count // 10**4) / 100:.2f}MB" if count >= 10**6 else f"{count}B"

@@ -1,4 +1,4 @@
-"""cheap: recomputes values that cost almost nothing; needs no budget.
+"""cheap: recomputes values whose recomputation takes almost no time, with or without a memory budget.
 
     e = exp s; p = e / r | ct ... reads e and p       ->      e = exp s; p = e / r | ct ... p' = e / r
 
@@ -24,7 +24,9 @@ from tiduc.passes.rematerialize.recompute import can_rerun
 from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
-"""The ops that readers recompute. A GELU, for example, then keeps only its argument, and not `erf` of the argument."""
+"""The names of ops that may be recomputed. A GELU, for example, then keeps its argument instead of the argument's
+`erf`.
+"""
 
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation may take."""
@@ -40,7 +42,9 @@ SMALL = 2**16
 """Graphs whose peak, without arguments and results, is at most this many bytes recompute nothing."""
 
 _RATES = 1e9, 3.2e10
-"""The lowest and the highest price of a second of recomputation, in bytes; the search tries prices between them."""
+"""The lowest and the highest price of a second of recomputation, in bytes. The search tries `_STEPS` prices in
+between.
+"""
 _STEPS = 4
 
 _GAIN = 0.95
@@ -124,7 +128,7 @@ class _Candidates:
     recomputing: Callable[[frozenset[int]], RerunSchedule]
 
     def within_time(self, seconds: Callable[[], float]) -> RerunSchedule:
-        """The schedule that recomputes the most values in at most this time."""
+        """The schedule that recomputes the most values in at most the time that `seconds` returns."""
         best = self._recomputing(0.0)
         if best.model is self.model or self._time(best.model) <= seconds():
             return best
@@ -215,7 +219,7 @@ class _Candidates:
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:
-    """The ops after the peak that compilers fuse with the ops that compute their operands."""
+    """The ops after the peak that compilers fuse with recomputed ops that compute their operands."""
     readers: dict[int, list[int]] = {}
     fuses: set[int] = set()
     for i in reversed(range(peak + 1, len(model.ops))):

@@ -2,9 +2,9 @@
 
     while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
 
-A loop-carried value is live outside, as a result of the loop. In the model, a loop-carried value, such as the stack s,
-is updated in place. The host runs a loop and launches the ops of each iteration. A small loop is one kernel, whose
-iterations launch nothing and allocate no memory (`dialect/control/small_loops.py`).
+A loop-carried value does not count as inside, because it is a result of the loop. The model assumes that loop-carried
+values, such as the stack s, are updated in place. The host runs a loop and launches the ops of each iteration. A small
+loop is one kernel, whose iterations launch nothing and allocate no memory (`dialect/control/small_loops.py`).
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
 
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
-    """The model, extended by the bytes in regions of control flow. The ops may overwrite the memory of `inputs`.
+    """The model, extended by the bytes in regions of control flow. `inputs` are inputs whose memory ops may overwrite.
 
     A loop reuses the memory of an initial value that nothing else reads. Operands that its body ignores do not count as
     read.
@@ -112,7 +112,7 @@ def with_regions(view: View, model: Liveness) -> Liveness:
 def total_seconds(view: View, graph: Graph) -> float:
     """The estimated time of a graph. It includes launches only for ops in loops.
 
-    The number of iterations of a loop with unknown trip count is its bound, or 1 without a bound.
+    A loop of unknown trip count counts as many iterations as its bound, or one iteration if it has no bound.
     """
     return sum(inside(view, op).seconds if is_control(op) else seconds(op) for op in graph.definitions)
 

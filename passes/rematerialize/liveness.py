@@ -1,4 +1,4 @@
-"""liveness: how many bytes are live at each op of a schedule, under a model of how compilers fuse ops.
+"""liveness: predicts how many bytes are live at each op of a schedule, by a model of how compilers fuse ops.
 
     t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
 
@@ -54,8 +54,8 @@ class Liveness:
     - `needs`: the ops whose results the op reads.
     - `reads`: the ops of nonzero size that must be live when the op runs; a virtual op has none.
     - `roots`: the ops whose results a virtual op stands for; any other op is its own root.
-    - `kept`: maps each root of the graph's results to the bytes that the graph returns, because a loop may have further
-      results.
+    - `kept`: maps each root of the graph's results to those of its bytes that the graph returns. They may be fewer than
+    `size`, because a loop may have further results.
     - `arguments`: the bytes of the graph's inputs.
     - `inside`: the bytes that are live in the regions of a control-flow op while it runs (`inside.py`).
     - `in_place`: the ops that write a result of the graph into the array of another op.
@@ -115,7 +115,7 @@ class Liveness:
         return self.throughout + int(spans.live().max(initial=0))
 
     def region_end(self, order: Sequence[int]) -> int | None:
-        """The place in a schedule after which the first of two regions ends. None if the schedule is one region."""
+        """The place in a schedule at which the first of two regions ends; None if the schedule is one region."""
         _, found = self._regions(order)
         return None if found is None else found[1]
 
@@ -145,7 +145,8 @@ class Liveness:
         return spans, best_end(spans, self._ends(place)) if self.may_split else None
 
     def _ends(self, place: NDArray[np.int64]) -> list[int]:
-        """The places where a region may end: those of results, except between an array and an update of it in place.
+        """The places where a region may end: after results, but not between an array and an op that updates it in
+        place.
 
         `place` maps an op to its place.
         """
@@ -247,7 +248,9 @@ def _in_place(
     size: Sequence[int],
     kept: Mapping[int, int],
 ) -> dict[int, int]:
-    """Maps each op that writes a result of the graph into an array without other readers to the array's op."""
+    """For each op that writes a result of the graph into an array that nothing else reads, the op that computes the
+    array.
+    """
     found: dict[int, int] = {}
     for i in kept:
         array = updated(ops[i])
@@ -262,8 +265,8 @@ def _in_place(
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
     """Whether an op only renames or repeats elements, or gives a part of an array that is contiguous in memory.
 
-    False for repeated elements and for parts that the graph returns, and for parts that a loop reads, because they are
-    written.
+    False if the graph returns the repeated elements or the part, or if a loop reads the part, because compilers then
+    write the result to memory.
     """
     traits = traits_of(op.name)
     if op.name in _BROADCASTS or traits.kind == "source":

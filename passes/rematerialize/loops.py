@@ -1,9 +1,9 @@
 """loops: decides which loops of a program keep stacks and which keep checkpoints, within a budget.
 
 A loop that reads residuals of another loop may store stacks of all iterations, or checkpoints of sqrt n or log n
-iterations. All loops start with the same choice. Then each loop gets the best choice for fixed choices of the others;
-loops with the largest stacks come first. Among plans above the budget, the one with the lowest peak is best; among
-plans within the budget, the fastest.
+iterations. At first, all loops have one common choice. Then, loop by loop, the best choice is made while the choices of
+the others are fixed; loops with the largest stacks come first. A plan is better if it exceeds the budget by less or,
+among plans within the budget, if it is faster.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

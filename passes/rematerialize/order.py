@@ -24,7 +24,7 @@ SMALL = 2**12
 """Without a budget, graphs whose peak, without arguments and results, is below this many bytes keep their order."""
 
 _MOST = 16
-"""At most this many orders with some results last are tried."""
+"""The largest number of orders that `results_last` tries."""
 
 _GAIN = 0.98
 """Without a budget, the order changes only if the peak, without arguments and results, falls to this share or less."""
@@ -173,7 +173,7 @@ def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
 
 
 def _hoisted(model: Liveness, base: Sequence[int], stays: Sequence[bool] | None = None) -> list[int]:
-    """The schedule `base`, but groups of ops that free more bytes than they take run as soon as possible.
+    """The schedule `base`, changed so that groups of ops that free more bytes than they take run as soon as possible.
 
     A group is an op and the sunk ops that only it needs, directly or through other ops of the group. Without `stays`,
     each op is a group.

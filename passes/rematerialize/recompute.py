@@ -40,10 +40,14 @@ _PATIENCE = 8
 """Stop after this many schedules in a row that do not lower the peak, which may rise before it falls further."""
 
 _GAIN = 0.99
-"""Another level of recomputation is tried only if the peak, without arguments and results, falls to this share."""
+"""A further level, which recomputes values of the schedule found so far, is tried only if the peak, without arguments
+and results, fell to this share.
+"""
 
 _LEVELS = 4
-"""The largest number of levels. The time of a level grows with the number of ops and of their second runs."""
+"""The largest number of levels of recomputation. Planning a level takes time in proportion to all ops and
+second runs.
+"""
 
 _MOST_OPS = 8
 """A schedule has at most this many times the ops of the graph, because compilers take time for each op."""
@@ -52,7 +56,7 @@ _WORK = 80
 """The schedules that are tried have, in total, at most about this many times the ops of the graph."""
 
 _NEAR = 1.02
-"""A schedule may be best if its bytes, without arguments and results, are at most this multiple of the fewest."""
+"""A peak, without arguments and results, is near the lowest one if it is at most this multiple of it."""
 
 Evicted = Mapping[int, Segment]
 """The ops whose values are evicted, each with its segment."""
@@ -61,7 +65,7 @@ Evicted = Mapping[int, Segment]
 def within(model: Liveness, budget: int) -> RerunSchedule:
     """The fastest schedule found whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
 
-    For a budget of 0, the fastest schedule whose peak is near the lowest.
+    For a budget of 0, returns the fastest schedule whose peak is near the lowest.
     """
     base = lowest = unchanged(model)
     compared = {model.ops[i] for i in model.compared}
@@ -213,7 +217,7 @@ def _of_segments(
 
 
 def _peak(base: RerunSchedule) -> int:
-    """The place of the peak in a schedule, or the end of the first region if that is earlier. 0 without ops.
+    """The place of the peak in a schedule, or the end of the first region if that is earlier; 0 for an empty schedule.
 
     Values that pass from the first region to the second are live throughout both.
     """
@@ -224,7 +228,9 @@ def _peak(base: RerunSchedule) -> int:
 
 
 def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
-    """The schedule that evicts only as many values as the budget requires. Values of the first segments come first."""
+    """The schedule that evicts only as many of the values `evicted` as the budget requires, first those of first
+    segments.
+    """
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
 

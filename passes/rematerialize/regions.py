@@ -1,11 +1,11 @@
-"""regions: chooses where an execution region of a schedule ends. Later results are allocated after this end.
+"""regions: chooses where to divide a schedule into two execution regions. The second one allocates its own results.
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
 IREE allocates all results of an execution region before the region runs. The pass `late_results` for IREE can end a
-region within a program. The values that pass from the first region to the second share one allocation, which is live
-in both. All other values are live between their op and their last reader. Arrays here have one entry per place in the
-schedule. Finding the best place takes linear time in the length of the schedule.
+region in the middle of a program. The values that pass from the first region to the second share one allocation, which
+is live in both. All other values are live between their op and their last reader. Arrays in this file have one entry
+per place in the schedule. Finding the best place takes linear time in the length of the schedule.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ _GAIN = 0.98
 """A program becomes two regions only if the peak, without arguments, falls to this share."""
 
 _MOST = 128
-"""The largest number of ends of a region for which the peak is computed. Most schedules need fewer than five."""
+"""The largest number of places for which the peak of a division is computed. Most schedules need fewer than five."""
 
 Bytes = NDArray[np.float64]
-"""Bytes by place. Floats, because sizes of invalid programs exceed 64 bits."""
+"""Bytes by place in the schedule. They are floats, because sizes in invalid programs may exceed 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak besides arguments, and the place in `ends` where a region must end to reach it.
 
-    None if two regions would save few bytes. Each place has a lower bound of the peak, because values that are live
-    with one region are also live with two. The peaks of at most `_MOST` places are computed, lowest bounds first, while
-    a bound is below the lowest peak so far.
+    Returns None if two regions would save too few bytes. Each place has a lower bound of the peak, because values that
+    are live with one region are also live with two. The peaks of at most `_MOST` places are computed, lowest bounds
+    first, while a bound is below the lowest peak so far.
     """
     total = spans.results.sum()
     if total < _SMALL or not len(ends):

@@ -50,8 +50,8 @@ def rematerialize(
     - "min" for the lowest peak; it must be at least 2% below the peak without a budget, without arguments and results;
     - empty for no budget.
 
-    `loops` provides alternative graphs whose loops store fewer residuals and recompute more. Raises `RequestError` for
-    another text, and for a budget below the lowest peak found; the message states that peak.
+    `loops` provides alternative graphs whose loops store fewer residuals and recompute more. Raises `RequestError` if
+    `memory` has another form, or is below the lowest peak that was found; the message then states that peak.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
@@ -63,7 +63,7 @@ def rematerialize(
 
 
 def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> MemoryPlan:
-    """The best plan within a budget; errors as in `rematerialize`."""
+    """The best plan within a budget. Raises the errors that `rematerialize` raises."""
     first = _planned(view, graph)
     peak, given = first.peak(range(len(first.ops))), unplanned(view, graph)
     budget = budget_in_bytes(memory, given.peak, given.throughout)
@@ -88,9 +88,9 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     The order and the second runs are optimized for one execution region. Afterwards, some results move to the end. An
     order optimized for two regions would recompute less: a layer of a ViT then took 5.8 MiB on IREE instead of 3.5.
 
-    Within a budget, all second runs count as stored. With a tight budget, many ops run again, and IREE stores more of
-    them than the model of fused ops predicts: plans that rely on the model take up to twice the memory
-    (docs/memory.md).
+    With a budget, the results of all second runs count as stored. If the budget is tight, many ops run again, and IREE
+    stores more of their results than the model of fused ops predicts. Plans that rely on that model take up to twice
+    the predicted memory (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
     seconds = partial(total_seconds, view, graph)  # most graphs are small and have no budget

@@ -25,7 +25,7 @@ _State = tuple[int, int]
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
     """The fastest schedule whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
 
-    None for a graph with too many ops, or with an op that takes no memory although it is not virtual.
+    Returns None for a graph with too many ops, or with an op that takes no memory although it is not virtual.
     """
     runs = [i for i, roots in enumerate(model.roots) if roots == (i,)]
     if len(runs) > MOST or not all(model.size[i] for i in runs):

@@ -8,8 +8,9 @@ all memory of the segment; the second part, the memory without the crossing valu
 memory, the part is cut again, and its values are recomputed once more.
 
 Assume memory for s values, one of which each cut stores. With t recomputations of each value, C(s + t, t) values can be
-recomputed: this is the binomial schedule. Cuts are placed near its cuts, where the fewest bytes cross. For chains of
-equal layers, the binomial schedule is optimal: Griewank, Walther, "Algorithm 799: revolve" (2000).
+recomputed: this is the binomial schedule. The cuts of segments are placed near the cuts of this schedule, where the
+fewest bytes cross. For chains of equal layers, the binomial schedule is optimal: Griewank, Walther, "Algorithm 799:
+revolve" (2000).
 """
 
 import math
@@ -27,10 +28,10 @@ MOST_RUNS = 8
 """The largest number of recomputations of a value for which the cuts of a segment are planned."""
 
 _LEAST, _MOST = 0.5, 1.1
-"""The least and the greatest length of a segment's first part, as shares of the wanted length."""
+"""The least and the greatest length of a segment's first part, as multiples of the wanted length."""
 
 _RARE = 10
-"""Cuts are assumed to be possible at one place in this many, where the fewest bytes cross."""
+"""The planner assumes that one place in this many is a good place for a cut: few bytes cross there."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Segments:
         return self._by_op({})
 
     def _by_op(self, cuts: Mapping[int, Segment]) -> Mapping[int, Segment]:
-        """Maps the op of each candidate to the segment to recompute."""
+        """Maps the op of each candidate to its segment. Omits values that cross cuts of the last segments."""
         places = sorted(cuts)
         bounds = [0, *places, self.peak]
         number = {place: i for i, place in enumerate(cuts)}

@@ -1,8 +1,8 @@
-"""ApproxTopK, which JAX exports for `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
+"""Rules of ApproxTopK, which JAX exports for `approx_max_k` and `approx_min_k`, and of PartialReduce, its TPU form.
 
 The operands are values, their indices, and an initial value for each. The results are selected values among the
-greatest (or least) along a dimension, and their indices. Initial values fill places without a selected value. The
-dynamic call has three more operands: the number of selected values, and the shapes of the results.
+greatest (or least) along a dimension, and their indices. Initial values fill the places of the results that have no
+selected value. The dynamic call has three more operands: the number of selected values, and the shapes of the results.
 """
 
 import json
@@ -24,7 +24,9 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers the tangents of the selected values. Empty places get the tangent of the initial value."""
+    """Gathers the tangents of the selected values. Places without a selected value get the tangent of the initial
+    value.
+    """
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
     if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):

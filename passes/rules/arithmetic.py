@@ -1,4 +1,4 @@
-"""Ops that are linear in some or all operands: sums, products, quotients, complex parts, conversions."""
+"""Rules of sums, products, quotients, complex parts, conversions and selects, which are linear in some operands."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -140,7 +140,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
 
-    For the logarithm of a determinant, it is the tangent of a sum of logarithms, infinite where the matrix is singular.
+    For the logarithm of a determinant, it is the tangent of the third operand, the sum of the pivots' logarithms.
     """
     predicate, x, _ = op.operands
     if sizes_of_pivots(op) is not None:

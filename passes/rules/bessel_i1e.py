@@ -1,4 +1,4 @@
-"""bessel_i1e: I1(x) exp(-|x|), whose derivative needs the order-zero function I0, which CHLO lacks.
+"""bessel_i1e: y = I1(x) exp(-|x|), whose derivative needs the order-zero function I0, which CHLO lacks.
 
 The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| it is
 

@@ -124,7 +124,9 @@ def linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangen
 
 
 def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
-    """Raises `Unsupported` if graphs have too many patterns: each call of a callee can double them."""
+    """Records a pattern of the graphs. Raises `Unsupported` if they have too many, since each level of calls may double
+    it.
+    """
     patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
     patterns.add(pattern)
     if len(patterns) > MOST_PATTERNS:
@@ -138,8 +140,8 @@ def _linearize(b: StablehloBuilder, graphs: Sequence[Graph], active: Flags) -> L
     """Linearizes the graphs of one op.
 
     The branches share residual slots, because all graphs must return equal types. For each type there are as many slots
-    as the largest number that a graph needs; a branch fills slots that it does not need with zeros. A residual that the
-    only graph of a call returns already needs no slot.
+    as the largest number that a graph needs; a branch fills slots that it does not need with zeros. If there is only
+    one graph, a residual that the graph returns anyway needs no slot.
     """
     engine: Linearizing = b.engine
     given: dict[Value, int] = {}
@@ -245,7 +247,7 @@ def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> li
 OwnRule = Callable[[StablehloBuilder, Definition, Tangents, Graph], list[Value | None]]
 
 OWN: dict[str, OwnRule] = dict(zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=False))
-"""The linearize rules of calls of functions that name a graph by one of `DERIVATIVES`.
+"""The linearize rules of calls of functions with a custom derivative, by the attribute that names the derivative.
 
 `root.py` and `linear_solve.py` add theirs.
 """

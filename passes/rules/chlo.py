@@ -1,4 +1,4 @@
-"""CHLO: elementwise functions by their partial derivatives, and the implicitly broadcasting forms of StableHLO ops."""
+"""Rules of CHLO ops: elementwise functions, and forms of StableHLO ops that broadcast their operands implicitly."""
 
 from math import pi, sqrt
 from typing import Any
@@ -30,7 +30,7 @@ def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _one_plus_square(b: StablehloBuilder, x: Value) -> Value:
-    """1 + x^2; for types narrower than f32 in f32, since f16 overflows from x = 256 on."""
+    """1 + x^2, computed and returned in f32 for narrower types, since x^2 overflows f16 from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
 
@@ -46,7 +46,7 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _trigamma(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative of digamma. For large x, where the expansion of polygamma underflows, 1 / x + 1 / (2 x^2)."""
+    """The derivative of digamma: polygamma(1, x). For large x, where its expansion underflows, 1 / x + 1 / (2 x^2)."""
     is_large = b.compare(x, b.constant(LARGE[max(element(x).width, 32)], x), "GT")
     near = b.convert(reflected_polygamma(b, 1, upcast(b, x)), element(x))
     return b.select(is_large, inverse(b, x), near)
@@ -58,7 +58,7 @@ def inverse(b: StablehloBuilder, x: Value) -> Value:
 
 
 LARGE = {32: 2.0**13, 64: 2.0**27}
-"""From these numbers on, 1 / x^2 is less than half a unit in the last place of 1, by the width of the type."""
+"""For each width of a type, the number from which on 1 / x^2 is less than half a unit in the last place of 1."""
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
 # sqrt(x^2 - 1) would have the wrong sign where the real part of x is negative
@@ -102,7 +102,9 @@ def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linearize("chlo.polygamma")
 def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """polygamma(n + 1, x). For large x, where its expansion underflows, -n polygamma(n, x) / x."""
+    """The derivative is polygamma(n + 1, x). For large x, where its expansion underflows, about -n polygamma(n,
+    x) / x.
+    """
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
@@ -129,7 +131,7 @@ def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value 
 
 
 def _broadcasting(name: str) -> None:
-    """Declares a broadcasting op: its operands and tangents are broadcast, then the rule of the plain op applies."""
+    """Declares a rule that broadcasts the operands and tangents of an op, and then applies the rule of the plain op."""
     plain = next(
         op for op in (name.replace("chlo.broadcast_", of) for of in ("stablehlo.", "chlo.")) if op in TRAITS
     )

@@ -1,8 +1,8 @@
-"""Collectives: the processes of one program exchange values.
+"""Rules of collectives, by which the processes of one program exchange values.
 
-Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs.
-The inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. Groups, channel
-and device ids are copied from the op: a channel only says how groups are read, and ops may share a channel.
+Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs. The
+inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. The emitted ops
+have the groups, channel and device ids of the op. They may share its channel, which only says how groups are read.
 
 Source: the StableHLO specification, "Distribution".
 """
@@ -33,7 +33,7 @@ BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 @linearize("stablehlo.all_reduce")
 def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """Sums the tangents for a sum. Ties of a maximum or minimum share evenly. A product multiplies gathered factors."""
+    """For a sum, sums the tangents. For an extremum, ties share evenly. For a product, gathers all factors."""
     name = reducer(op)
     if name == ADD:
         return sums(b, op, dx, op.results)
@@ -62,7 +62,7 @@ def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Value:
 
 
 def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Value | None:
-    """The tangent of a product over the group: the factors are gathered along a new dimension, and multiplied there."""
+    """The tangent of a product over the group. Gathers the factors along a new dimension, and multiplies along it."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product needs replica_groups of equal size")
@@ -155,7 +155,7 @@ def collective_permute(
 def collective_broadcast(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """The sum over the group, by a binary tree, at the first process of the group, the source. Zeros elsewhere."""
+    """Sums over the group, by a binary tree, to its first process, which is the source. The others get zeros."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
         raise unsupported("transpose", op, "its replica_groups are not listed")
@@ -187,7 +187,7 @@ def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[V
 def gathered(
     b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, sizes: Sequence[int]
 ) -> Value:
-    """x of all processes in the group that `op` gives, concatenated along a dimension."""
+    """Concatenates the arrays x of all processes in a group along a dimension. The groups are those of `op`."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 
@@ -202,7 +202,7 @@ def scattered(
 
 
 def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
-    """x sent along pairs of source and target process; all other processes receive zeros."""
+    """Sends x along pairs of a source and a target process. Processes that are not targets receive zeros."""
     type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
     attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
     return b.emit("stablehlo.collective_permute", (x,), x.type, attributes)

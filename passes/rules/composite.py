@@ -1,4 +1,4 @@
-"""composite: a call of its decomposition, unless its name has a rule.
+"""composite: import turns a composite into a call of its decomposition, unless its name has a rule in this package.
 
 `tidu.stop_gradient` marks a value that is not differentiated. It is plain StableHLO: for other tools, it is a call of
 the identity function that it names. No native pass removes it, and derived programs keep it:

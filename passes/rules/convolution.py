@@ -78,5 +78,5 @@ def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target
 
 
 def _precision(op: Definition) -> ir.ArrayAttr | None:
-    """The precision per operand, unchanged: each cotangent is computed with ct in that operand's position."""
+    """The precision per operand. It stays valid, because ct takes the position of the operand that it replaces."""
     return op.attributes["precision_config"] if "precision_config" in op.attributes else None

@@ -15,7 +15,7 @@ from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 
 EQUAL_WITHIN = "tidu.equal_within"
-"""Attribute of a call: by how many units in the last place of the largest value equal values may differ."""
+"""Attribute of a call: the tolerance for equal values, in units in the last place of the largest value."""
 
 ROUNDING = 1024
 """A divisor below this many units in the last place counts as zero: a quotient would have fewer than 3 correct digits.
@@ -23,7 +23,7 @@ ROUNDING = 1024
 
 
 def config(op: Definition) -> tuple[str, ir.DictAttr]:
-    """The attribute that holds the settings of a call, and its name."""
+    """The name and the value of the attribute that holds the settings of a call."""
     for name in CONFIG:
         if name in op.attributes:
             return name, op.attributes[name]

@@ -117,7 +117,7 @@ def determinant(op: Definition, has_tangent: Callable[[Value], bool]) -> tuple[V
 
 
 def tangent_of_determinant(b: StablehloBuilder, parts: Sequence[Value]) -> Value | None:
-    """The tangent: the sum over pivots, or the other formula if a pivot before the last one is 0.
+    """The tangent of a determinant by the first formula above, or by the second if a pivot before the last one is 0.
 
     The product of the other pivots is computed in two ways. For regular matrices, it is the exponential of a sum of
     logarithms, which overflows only where the product does. For singular ones, the pivots are multiplied.
@@ -152,7 +152,7 @@ def _factors(sizes: Value) -> Definition | None:
 
 
 def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Value, Value, Value]:
-    """Whether a pivot before the last one is 0, the tangents d|d_k|, and the other formula without the sign s.
+    """Three values: whether a pivot before the last one is 0, the tangents d|d_k|, and the second formula without s.
 
     The tangents are NaN if the sizes differ from those of the diagonal of U, as after a call that failed.
     """
@@ -196,7 +196,7 @@ def _product(b: StablehloBuilder, x: Value, dimensions: Sequence[int]) -> Value:
 
 
 def _others(b: StablehloBuilder, x: Value, neutral: int) -> Value:
-    """In row k, x with the neutral element in place of x_k."""
+    """A matrix whose row k is x with the neutral element in place of x_k."""
     square = with_shape(x.type, [*shape(x), shape(x)[-1]])
     all_ = columns(b, x, square)
     return b.select(compare_places(b, all_, "EQ"), b.constant(neutral, all_), all_)

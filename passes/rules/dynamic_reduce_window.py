@@ -1,4 +1,4 @@
-"""dynamic_reduce_window, the call that JAX exports for windows of dynamic sizes: sums, and their transpose.
+"""dynamic_reduce_window: the call that JAX exports for reductions over windows of dynamic sizes.
 
     y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
 
@@ -24,7 +24,7 @@ CALL = f"{CUSTOM_CALL} @{REDUCE_WINDOW}"
 
 @linearize(CALL)
 def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The call on the tangents. Each sum is linear in its operand, and the other results are not read."""
+    """Applies the call to the tangents. Each sum is linear in its operand, and the other results are not read."""
     count = len(op.results)
     sums = set(op.attributes[SUMS]) if SUMS in op.attributes else set()
     active = [i for i in range(count) if dx[i] is not None]

@@ -1,4 +1,4 @@
-"""Ops whose shapes are operands: their rules are those of the static ops, with sizes computed at run time."""
+"""Rules of ops whose shapes are operands. They are those of the static ops, with sizes computed at run time."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import padding

@@ -3,8 +3,8 @@
 Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents
 preserve this. Vectors of equal eigenvalues have no derivative, so their tangents are not finite.
 
-An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Then vl^H vr is zero, and neither the
-derivative of the eigenvalue nor those of the matrix's vectors are finite.
+An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Its left and right vector are then
+orthogonal, and its derivative and those of all vectors of the matrix are not finite.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -96,9 +96,9 @@ def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Valu
 def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]:
     """vl^H vr without the rounding errors between different eigenvalues, and flags of defective eigenvalues.
 
-    An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
-    Eigenvalues that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue.
-    The matrix has ones for defective eigenvalues, so that it is regular.
+    An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place. Eigenvalues
+    that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue. Rows and
+    columns of defective eigenvalues are those of the identity, so that the matrix is regular.
     """
     distances = b.abs(gaps(b, w))
     limit = times(b, epsilon(w) ** 0.5, largest(b, w))

@@ -1,4 +1,4 @@
-"""Elementwise ops, by their partial derivatives. Kinks and ties follow JAX.
+"""Rules of elementwise ops, by their partial derivatives. Derivatives at kinks and ties are those of JAX.
 
 A quotient is emitted as `dx / d`, not as `(1 / d) dx`, which overflows for tiny d. For complex types, the formulas are
 those of holomorphic functions, except for `abs` and `sign`.
@@ -22,7 +22,9 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def quotient(name: str, divisor: Callable[[StablehloBuilder, Value, Value], Value]) -> None:
-    """dy = dx / divisor(b, x, y). The division uses the element type of the divisor, which may be wider."""
+    """Declares the rule dy = dx / divisor(b, x, y). It divides in the element type of the divisor, which may be
+    wider.
+    """
 
     @linearize(name)
     def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:

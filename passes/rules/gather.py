@@ -1,4 +1,4 @@
-"""gather: slices at run-time positions."""
+"""Rule of gather, and functions on indices that the rules of scatters and batching also use."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""Tridiagonal solves, as LAPACK and cuSPARSE calls. The diagonals dl, d, du have one length; y is the right-hand side.
+"""Tridiagonal solves, as LAPACK and cuSPARSE calls. The diagonals dl, d, du have equal length; y is the right-hand
+side.
 
 Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
 read.

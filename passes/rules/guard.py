@@ -19,7 +19,7 @@ from tiduc.dialect.facts.identities import is_zeros
 from tiduc.dialect.graph.graph import Definition, Value
 
 Verdict = Callable[..., str | None]
-"""A function of (b, result, arguments...) that says why a result is wrong; None if it is right."""
+"""A function of (b, result, arguments...) that returns why the result is wrong, or None if the result is right."""
 
 _OURS = str(Path(__file__).parents[1])
 _PASSED = (TiducError, RecursionError, MemoryError, ir.MLIRError)
@@ -37,8 +37,8 @@ def guarded(
     """Wraps a user's function of (b, arguments...). Its exceptions and invalid results become `RuleError`s.
 
     `name` is the op's name. With `symbolic`, constants of zeros in the result become None, because a linear graph
-    returns no constants. `of_emitted` judges the ops that the function emitted, and its result. Raises `TypeError` if
-    `function` is not callable.
+    returns no constants. `of_emitted` also checks the ops that the function emitted: like `verdict`, it returns the
+    reason of an error, or None. Raises `TypeError` if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")

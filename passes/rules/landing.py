@@ -1,4 +1,4 @@
-"""Reads elements at the places of a scatter's updates, and combines values into these places."""
+"""Gathers from the positions that a scatter updates, and scatters other values to these positions."""
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -93,7 +93,9 @@ def scatter_like(
 
 
 def count_from_one(b: StablehloBuilder, like: Value) -> Value:
-    """1, 2, 3, ... in row-major order, in the shape of `like`. Zero stands for no element."""
+    """The numbers 1, 2, 3, ... in row-major order, in the shape of `like`. 0 is free to denote that there is no
+    element.
+    """
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31
     type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))
