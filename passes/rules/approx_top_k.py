@@ -24,9 +24,7 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers the tangents of the selected values. Places without a selected value get the tangent of the initial
-    value.
-    """
+    """Gathers the tangents of the selected values. Other places get the tangent of the initial value."""
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
     if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):

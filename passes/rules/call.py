@@ -124,9 +124,7 @@ def linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangen
 
 
 def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
-    """Records a pattern of the graphs. Raises `Unsupported` if they have too many, since each level of calls may double
-    it.
-    """
+    """Records a pattern. Raises `Unsupported` if there are too many, since each level of calls may double them."""
     patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
     patterns.add(pattern)
     if len(patterns) > MOST_PATTERNS:

@@ -22,9 +22,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def quotient(name: str, divisor: Callable[[StablehloBuilder, Value, Value], Value]) -> None:
-    """Declares the rule dy = dx / divisor(b, x, y). It divides in the element type of the divisor, which may be
-    wider.
-    """
+    """Declares the rule dy = dx / divisor(b, x, y). It divides in the divisor's element type, which may be wider."""
 
     @linearize(name)
     def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:

@@ -1,7 +1,6 @@
 """LU factorization with pivots, P a = L U, as LAPACK, cuSOLVER and TPU (XLA) calls; L is packed without its diagonal.
 
-Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization"
-(2011).
+Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization" (2011).
 """
 
 from tiduc.dialect.emitters.matrices import (

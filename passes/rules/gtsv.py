@@ -1,8 +1,6 @@
-"""Tridiagonal solves, as LAPACK and cuSPARSE calls. The diagonals dl, d, du have equal length; y is the right-hand
-side.
+"""Tridiagonal solves, as LAPACK and cuSPARSE calls. The diagonals dl, d, du have equal length; y is the right side.
 
-Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
-read.
+Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not read.
 """
 
 from collections.abc import Sequence

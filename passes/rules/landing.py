@@ -93,9 +93,7 @@ def scatter_like(
 
 
 def count_from_one(b: StablehloBuilder, like: Value) -> Value:
-    """The numbers 1, 2, 3, ... in row-major order, in the shape of `like`. 0 is free to denote that there is no
-    element.
-    """
+    """The numbers 1, 2, 3, ... in row-major order, in the shape of `like`. Callers use 0 for no element."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31
     type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))
