@@ -58,7 +58,7 @@ class Series:
         self._shared: dict[Any, Coefficients] = {}  # coefficients of placeholders
         self._equal: dict[Any, Definition] = {}
 
-    # ---- asking -----------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------
 
     def has_series(self, x: Value) -> bool:
         """Whether a value may have a nonzero coefficient of an order above 0."""

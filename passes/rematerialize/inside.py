@@ -49,8 +49,8 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
     """The model, extended by the bytes in regions of control flow. `inputs` are inputs whose memory ops may overwrite.
 
-    A loop reuses the memory of an initial value that nothing else reads. Operands that its body ignores do not count as
-    read.
+    A loop reuses the memory of an initial value that nothing else reads. Operands that the body of the loop ignores do
+    not count as read.
     """
     within: dict[Definition, int] = {}
     if not any(is_control(op) for op in model.ops):
@@ -110,7 +110,7 @@ def with_regions(view: View, model: Liveness) -> Liveness:
 
 
 def total_seconds(view: View, graph: Graph) -> float:
-    """The estimated time of a graph. It includes launches only for ops in loops.
+    """The estimated time of a graph. The estimate includes launches only for ops in loops.
 
     A loop of unknown trip count counts as many iterations as its bound, or one iteration if it has no bound.
     """

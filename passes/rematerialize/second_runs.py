@@ -115,7 +115,9 @@ class _Reruns:
             self.place = [new.get(place, -1) for place in self.place]
 
     def _append(self, i: int, *runs: Mapping[int, int]) -> int:
-        """Appends a run of an op. It reads second runs in `runs`, or else first runs. Returns its place."""
+        """Appends a run of an op, which reads second runs in `runs` or else first runs. Returns the place of
+        the run.
+        """
         place, needs = self.place, self.model.needs[i]
         for of in runs[:-1]:
             if not of.keys().isdisjoint(needs):

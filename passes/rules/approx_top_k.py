@@ -55,7 +55,7 @@ def _dimension(op: Definition) -> int:
 
 
 def _agree(op: Definition, d: int) -> bool:
-    """Whether values and results have equal element types and, except along d, equal sizes; likewise the indices."""
+    """Whether values and results, and also the indices, have one element type and equal sizes (except along d)."""
     (x, numbers, init, first), (y, indices) = op.operands[:4], op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False

@@ -16,7 +16,7 @@ from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, uns
 from tiduc.passes.rules.registry import Tangents
 
 
-@linearize("stablehlo.add")  # by hand: a single tangent needs no add
+@linearize("stablehlo.add")  # by hand, because a single tangent needs no add
 def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
@@ -47,7 +47,7 @@ def complex_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [lambda: b.real(ct), lambda: b.imag(ct)]
 
 
-@linearize("stablehlo.convert")  # by hand: the result of a conversion to integers has no tangent
+@linearize("stablehlo.convert")  # by hand, because a conversion to integers has no tangent
 def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
 
@@ -101,7 +101,7 @@ def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [unless_masked(b, ct, b.negate)]
 
 
-@linearize("stablehlo.optimization_barrier")  # by hand: only active operands have tangents
+@linearize("stablehlo.optimization_barrier")  # by hand, because only active operands have tangents
 def optimization_barrier(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     return of_present(b, op.name, dx, op.results, {})
 
@@ -136,7 +136,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, dx[0], second)]
 
 
-@linearize("stablehlo.select")  # by hand: a select of NaN after a failed call needs another tangent
+@linearize("stablehlo.select")  # by hand, because a select of NaN after a failed call needs another tangent
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
 
@@ -160,7 +160,7 @@ def select_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: 
     return [None, *(partial(apply_mask, b, mask, moves) for mask in masks)]
 
 
-@linearize("stablehlo.subtract")  # by hand: a single tangent needs no subtract
+@linearize("stablehlo.subtract")  # by hand, because a single tangent needs no subtract
 def subtract(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, *dx)]
 

@@ -88,7 +88,7 @@ def _total(b: StablehloOps[V, Never], op: AnyOp, v: V) -> V:
 
 
 def _shared(b: StablehloOps[V, Never], op: AnyOp, number: int, v: V) -> V:
-    """number v / n, with n elements per feature."""
+    """number * v / n, where each feature has n elements."""
     count = product([n for i, n in enumerate(shape(op.operands[0])) if i != _feature(op)])
     if isinstance(count, Size):
         n = b.convert(b.size(count), element(v))

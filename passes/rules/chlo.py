@@ -102,7 +102,7 @@ def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linearize("chlo.polygamma")
 def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """The derivative is polygamma(n + 1, x). For large x, its expansion underflows; -n polygamma(n, x) / x replaces it."""
+    """The derivative is polygamma(n + 1, x). For large x, its expansion underflows: -n polygamma(n, x) / x."""
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
