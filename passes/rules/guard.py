@@ -88,9 +88,7 @@ def _symbolic(entry: Any) -> Any:
 
 def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None:
     """Judges a partial derivative of an elementwise op: it must be a value."""
-    return _not_a_value(
-        result, "for this operand; if that has no derivative, pass None instead of a function"
-    )
+    return _not_a_value(result, "for this operand; pass None in place of the function for a zero derivative")
 
 
 def of_side(b: StablehloBuilder, result: object, op: Definition, ct: Value, side: int) -> str | None:
