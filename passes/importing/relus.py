@@ -43,7 +43,7 @@ def mark_relus(functions: dict[str, IrOp]) -> None:
 
 @stage
 def mark_every_relu(module: ir.Module) -> None:
-    """Marks each maximum of a value and 0 in a module of functions."""
+    """Marks each maximum of a value and 0 in a module, so that it has the derivative of a relu."""
     _mark([op for op in within(module.operation, ("stablehlo.maximum",)) if _constant(op) == 0])
 
 

@@ -82,7 +82,7 @@ class _Exponential:
         self.x0: Any = None
 
     def coefficient(self, k: int) -> Value | None:
-        """y_k; call it for k = 1, 2, ... in order."""
+        """The coefficient y_k. Must be called for k = 1, 2, ... in order."""
         series, b, (x, p), y = self.series, self.series.b, self.op.operands, self.op.result
         if not self.logs:
             x0 = series.dense(x, 0)

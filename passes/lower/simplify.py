@@ -184,7 +184,7 @@ def _matched() -> Iterator[tuple[str, int, str, Rule]]:
 
 
 def _by_op() -> dict[str, list[tuple[int, dict[str, list[Rule]]]]]:
-    """Maps the name of an op to a table per operand: the rules by the name of the op that computes the operand."""
+    """For each op and each of its operands: a table of the rules, by the name of the op that computes the operand."""
     rules: dict[str, dict[int, dict[str, list[Rule]]]] = {}
     for op, side, inner, rule in _matched():
         of_side = rules.setdefault(_full(op), {}).setdefault(side, {})

@@ -135,7 +135,7 @@ class Liveness:
         return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
 
     def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
-        """The spans of a schedule, and the result of `best_end`; None instead if there can be only one region."""
+        """The spans of a schedule, and the result of `best_end`, which is None if the schedule stays one region."""
         ops = np.asarray(order, np.int64)
         place = np.empty(len(self.ops), np.int64)
         place[ops] = np.arange(len(ops))
@@ -288,7 +288,9 @@ def _is_identity(op: Definition) -> bool:
 def _written_in_order(
     ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
 ) -> set[int]:
-    """The ops whose results must be stored in their own order, because the graph or a reader needs it."""
+    """The ops whose results must be stored with elements in order, because the graph returns them or a reader
+    needs it.
+    """
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):

@@ -59,7 +59,7 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan within a budget: for `graph`, or for a graph whose loops store fewer residuals.
+    """The best plan within a budget, either for `graph` or for a variant of it whose loops store fewer residuals.
 
     `model` is the model of `graph`.
     """

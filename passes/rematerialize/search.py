@@ -99,7 +99,7 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         needs.append(tuple([place[j] for j in old.needs[i]]))
 
     def bring(i: int) -> None:
-        """Runs the virtual ops that op i needs, unless they ran after the latest runs of their operands."""
+        """Runs the virtual ops that op i needs, except those that have run since the latest runs of their operands."""
         stack, behind = [i], set[int]()
         while stack:
             for k in old.needs[stack.pop()]:

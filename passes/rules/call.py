@@ -34,7 +34,7 @@ from tiduc.passes.rules.sites import at_site
 Flags = tuple[bool, ...]
 
 MOST_PATTERNS = 1024
-"""A graph is differentiated for at most this many patterns of active arguments and of results with a cotangent."""
+"""The largest number of patterns (which arguments are active, which results have a cotangent) per graph."""
 
 
 @linearize(CALL)
@@ -79,7 +79,7 @@ class TransposedCall:
 
 
 _LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
-"""Keyed by the graphs, and by the active arguments."""
+"""Caches linearized calls by the graphs and the active arguments."""
 
 _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags, Flags], TransposedCall]()
 """Keyed by the graphs, the active arguments, the outputs with a cotangent, and the steep arguments, which ops outside
@@ -253,7 +253,7 @@ OWN: dict[str, OwnRule] = dict(zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=False
 OwnTranspose = Callable[[StablehloBuilder, Definition, Tangents, Sequence[bool], Graph], list[Value | None]]
 
 OWN_TRANSPOSE: dict[str, OwnTranspose] = {}
-"""The transpose rules of calls, by an attribute of the called graph. `linear_solve.py` adds its rule."""
+"""The transpose rules of calls, by an attribute that the called graph has. `linear_solve.py` adds its rule."""
 
 
 @linearize(CALL_VJP)

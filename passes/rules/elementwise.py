@@ -142,7 +142,7 @@ def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | No
 
 
 def _power_exponent(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value:
-    """log(x) x^y. As x -> 0, its limit is 0 if y > 0, and -infinity if y < 0."""
+    """The derivative log(x) x^y. As x -> 0, its limit is 0 if y > 0, and -infinity if y < 0."""
     size = b.real(y) if is_complex(y) else y
     is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
@@ -211,10 +211,10 @@ def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""Comparisons of the left operand with the right: one holds if the left one is chosen, the other if the right is."""
+"""Comparisons of the left operand with the right: the first holds if the left is chosen, the second if the right is."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
-"""`MAXIMUM` and `MINIMUM`, except that neither operand is chosen at a tie."""
+"""The strict forms of `MAXIMUM` and `MINIMUM`: at a tie, neither comparison holds."""
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:

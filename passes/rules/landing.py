@@ -23,7 +23,7 @@ def is_unique(op: Definition) -> bool:
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The dimensions of the indices that number the windows of one batch, and the matching dimensions of updates."""
+    """The dimensions of the indices that list the windows of one batch, and the corresponding ones of the updates."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
