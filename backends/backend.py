@@ -54,7 +54,9 @@ class Options:
     """Options for compiling: the target, the method of matrix factorization, limits on the compiler, and the cache.
 
     An engine without a compiler process ignores `limits`. An engine without a cache ignores `cached`. With
-    `fast=False`, IREE's backend omits rewrites that only make programs faster; other engines ignore `fast`.
+    `fast=False`, IREE's backend omits rewrites that only make programs faster; other engines ignore `fast`. With
+    `finite`, static libraries of scalar ops take a product by a constant zero for zero, as if the other factor were
+    always finite.
     """
 
     target: str = "cpu"
@@ -62,6 +64,7 @@ class Options:
     limits: Limits | None = None
     cached: bool = True
     fast: bool = True
+    finite: bool = False
 
 
 class CompileOptions(TypedDict, total=False):

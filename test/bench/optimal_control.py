@@ -2,7 +2,8 @@
 
 Each problem (optimal_control_problems.py) is a function in f64, written once for JAX and for CasADi. tiduc imports the
 function from JAX, differentiates it and writes a static library; CasADi differentiates its graph and writes C code.
-Both become object files: tiduc's C code with `cc -O2`, CasADi's with `--flags`. A C program calls both in turns.
+Both become object files: tiduc's C code with `cc -O2`, CasADi's with `--flags`. A C program calls both in turns. Both
+take products by constant zeros for zero: CasADi always, tiduc by `--assume-finite`.
 
     call      processor time of a call of tiduc's library, the least of many rounds
     size      code and constants in tiduc's object files
@@ -63,7 +64,7 @@ def by_tiduc(problem: Problem, folder: Path) -> None:
     from tiduc.backends.iree.static.library import compile_library
 
     program = program_of(problem)
-    library = compile_library(program.lower(), "net", Options("cpu"))
+    library = compile_library(program.lower(), "net", Options("cpu", finite=True))
     (folder / "net.o").write_bytes(library.kernels)
     (folder / "net.c").write_text(library.host)
     (folder / "net.h").write_text(library.header)

@@ -16,6 +16,7 @@ from tiduc.backends.iree.static.header import Interface
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.backends.iree.static.scalars.compile import Scalars, compile_scalars, scalars_of
 from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, OPERATORS
+from tiduc.cli import run
 from tiduc.dialect.mlir.context import parse
 from tiduc.program import Program, from_module
 
@@ -126,6 +127,31 @@ def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
     assert found is not None
     names = [found.numbers.all[i].name for i in found.outputs[0].array.ids.ravel()]
     assert names.count("zero") == 6
+
+
+EYE = """func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
+  %eye = stablehlo.constant dense<[[1.0, 0.0, 0.0], [0.0, 1.0, -0.0], [0.0, 0.0, 1.0]]> : tensor<3x3xf64>
+  %0 = stablehlo.dot_general %eye, %x, contracting_dims = [1] x [0]
+    : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+  return %0 : tensor<3x3xf64>
+}"""
+
+
+def test_zero_constants_absorb_if_all_is_finite(tmp_path: Path) -> None:
+    """With `--assume-finite`, a product with the unit matrix is the matrix. Modules have no such option."""
+    lowered, signature = program(EYE).lower(), program(EYE).signature
+    for finite, count in ((False, 18), (True, 0)):
+        found = scalars_of(lowered.module.operation, signature.inputs, signature.outputs, finite)
+        assert found is not None
+        assert [number.name for number in found.numbers.all].count("multiply") == count
+    (tmp_path / "f.mlir").write_text(EYE)
+    file = str(tmp_path / "f.mlir")
+    assert run(["compile", file, "--assume-finite", "-o", str(tmp_path / "f.vmfb")]) == 1
+    library = ["--emit", "static-library", "-o", str(tmp_path / "f.o")]
+    assert run(["compile", file, "--assume-finite", "--target", "x86_64", *library]) == 0
+    small = (tmp_path / "f.o").read_bytes()
+    assert run(["compile", file, "--target", "x86_64", *library]) == 0
+    assert read_elf(small).code < read_elf((tmp_path / "f.o").read_bytes()).code
 
 
 CALLS = """#include "net.h"

@@ -24,7 +24,7 @@ from tiduc.cli.files import (
     writes,
 )
 from tiduc.cli.intermediates import dumped, observing_options, stopped
-from tiduc.cli.libraries import EMIT, MODULE, compiled_files, write_files
+from tiduc.cli.libraries import EMIT, FINITE, MODULE, compiled_files, write_files
 from tiduc.cli.models import model_options
 from tiduc.cli.random_seeds import remark_on_seeds
 from tiduc.cli.rules import RULES, read_with
@@ -172,7 +172,8 @@ def _but_seeds(
 def compiling(command: Callable[..., R]) -> Callable[..., R]:
     """Adds limits of the compiler and the use of the cache to a command.
 
-    The command gets these as `options`, together with its options `--target`, `--lapack` and `--fast`.
+    The command gets these as `options`, together with its options `--target`, `--lapack`, `--fast` and
+    `--assume-finite`.
     """
 
     @click.option(
@@ -201,7 +202,7 @@ def compiling(command: Callable[..., R]) -> Callable[..., R]:
         if math.isnan(compile_timeout):
             raise click.BadParameter("nan is not a number of seconds", param_hint="--compile-timeout")
         memory = Limits.mebibytes if compile_memory is None else compile_memory
-        chosen = {name: given.pop(name) for name in ("target", "lapack", "fast") if name in given}
+        chosen = {name: given.pop(name) for name in ("target", "lapack", "fast", "finite") if name in given}
         options = Options(limits=Limits(compile_timeout, memory), cached=cached, **chosen)
         with warnings_reported():
             return command(options=options, **given)
@@ -220,6 +221,7 @@ def compiling(command: Callable[..., R]) -> Callable[..., R]:
 @MEMORY
 @PARAMETERS
 @EMIT
+@FINITE
 @compiling
 @observing_options
 @VERBOSE

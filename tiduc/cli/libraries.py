@@ -28,6 +28,14 @@ EMIT = click.option(
     "module.",
 )
 
+FINITE = click.option(
+    "--assume-finite",
+    "finite",
+    is_flag=True,
+    help="In a static library of scalar ops, take products by constant zeros for zero, as CasADi does: shorter code, "
+    "but wrong if the other factor is infinite or NaN.",
+)
+
 
 def compiled_files(
     program: Program,
@@ -48,6 +56,8 @@ def compiled_files(
     """
     if kind != MODULE and parameters:
         raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
+    if options.finite and kind not in (LIBRARY, BOTH):
+        raise RequestError(f"--assume-finite is for static libraries: --emit {kind} ignores it")
     if kind not in (LIBRARY, BOTH):
         every = *_flags_for(kind, program), *flags
         return {output: build(program.lower(), options, every, parameters, folder=folder, tell=tell)}

@@ -18,21 +18,21 @@ static int tiduc_link(void) {
 }
 
 // Runs all workgroups of a kernel, one after the other.
-static int tiduc_dispatch(int kernel, const uint32_t count[3], const uint32_t *constants, int constant_count,
-                          void *const *bindings, const size_t *lengths, int binding_count) {
+static int tiduc_dispatch(tiduc_pool *pool, int kernel, const uint32_t count[3], const uint32_t *constants,
+                          int constant_count, void *const *bindings, const size_t *lengths, int binding_count) {
   tiduc_dispatch_state state = {1, 1, 1, (uint16_t)constant_count, count[0], count[1], (uint16_t)count[2],
                                 1, (uint8_t)binding_count, constants, bindings, lengths};
   tiduc_workgroup group = {0};
   group.local_memory_size = (uint32_t)tiduc_pages[kernel] * 4096u;
-  if (group.local_memory_size && !(group.local_memory = TIDUC_MALLOC(group.local_memory_size)))
-    return TIDUC_NO_MEMORY;
-  int status = 0;
+  tiduc_buffer local = {NULL, 0};
+  int status = group.local_memory_size ? tiduc_allocate(pool, (int64_t)group.local_memory_size, &local) : 0;
+  group.local_memory = local.data;
   for (uint32_t z = 0; z < count[2]; z++)
     for (uint32_t y = 0; y < count[1]; y++)
       for (uint32_t x = 0; x < count[0] && !status; x++) {
         group.x = x, group.y = y, group.z = (uint16_t)z;
         if (tiduc_kernels[kernel](&tiduc_here, &state, &group)) status = TIDUC_FAILED;
       }
-  if (group.local_memory) TIDUC_FREE(group.local_memory);
+  if (local.data) tiduc_drop(pool, local.data);
   return status;
 }

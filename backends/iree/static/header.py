@@ -152,11 +152,18 @@ class Interface:
         """The C function's type, name and parameters."""
         return f"int {self.name}({', '.join(self.parameters())})"
 
+    def declaration_in(self) -> str:
+        """The declaration of the C function whose memory is a buffer of the caller."""
+        return f"int {self.name}_call_in({', '.join(['void *tiduc_memory', 'size_t tiduc_size', *self.parameters()])})"
 
-def run_statement(function: str, taken: Sequence[str], given: Sequence[str]) -> str:
-    """The C statement that runs a function. `taken` and `given` are the C pointers to its arguments and results."""
+
+def run_statement(function: str, taken: Sequence[str], given: Sequence[str], memory: str = "NULL, 0") -> str:
+    """The C statement that runs a function. `taken` and `given` are the C pointers to its arguments and results.
+
+    `memory` has the address and the size of a buffer; without a buffer, memory comes from malloc.
+    """
     arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
-    return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]});"
+    return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]}, {memory});"
 
 
 def pattern_declarations(interface: Interface) -> str:
@@ -204,6 +211,7 @@ def header_of(interface: Interface, heap: int | None, structs: str = "", concurr
     return f"""#ifndef {guard}
 #define {guard}
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -219,12 +227,25 @@ extern "C" {{
 // {"Calls may run at once." if concurrent else "The first call must not run beside another one."}
 {interface.declaration()};
 
+{_call_in(interface, heap, concurrent)}
+
 #ifdef __cplusplus
 }}
 #endif
 
 #endif
 """
+
+
+def _call_in(interface: Interface, heap: int | None, needs_none: bool) -> str:
+    """The header's function whose memory is a buffer. It calls the other function if that one needs no memory."""
+    enough = "" if heap is None else f" {interface.name.upper()}_HEAP_BYTES bytes are enough."
+    about = f"// Takes memory from a buffer, not from malloc. Returns 1 if the buffer is too small.{enough}"
+    if not needs_none:
+        return f"{about}\n{interface.declaration_in()};"
+    names = [each.rpartition("*")[2] for each in interface.parameters()]
+    body = f"  (void)tiduc_memory, (void)tiduc_size;\n  return {interface.name}({', '.join(names)});"
+    return f"{about}\nstatic inline {interface.declaration_in()} {{\n{body}\n}}"
 
 
 def count_of(type_: TensorType) -> int:

@@ -308,7 +308,7 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
     pointers = ", ".join(f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True))
     sizes = ", ".join(f"(size_t){f.use(value)}" for value in lengths)
     f.checked(
-        f"tiduc_dispatch({f.host.index_of(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
+        f"tiduc_dispatch(pool, {f.host.index_of(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
         f"(const uint32_t[]){{{constants or '0'}}}, {len(uniform)}, "
         f"(void *const[]){{{pointers or 'NULL'}}}, (const size_t[]){{{sizes or '0'}}}, {len(resources)})"
     )

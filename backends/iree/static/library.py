@@ -148,11 +148,11 @@ def _host_code(
             *functions.variables,
             *functions.initializers,
             *functions.public,
-            _entry(interfaces[0], len(functions.initializers), bool(host.called)),
+            _entry(interfaces[0], len(functions.initializers), bool(host.called), functions.prepared),
             *((state.definitions(), shared("state.c")) if state.exists else ()),
         )
     )
-    heap = functions.prepared + max(functions.taken)
+    heap = max(functions.taken) + (functions.prepared if functions.prepared == inf else 0)
     return code, None if heap == inf else int(heap)
 
 
@@ -260,13 +260,17 @@ def _function(
     return code, function.heap()
 
 
-def _entry(interface: Interface, initializers: int, links: bool) -> str:
+def _entry(interface: Interface, initializers: int, links: bool, prepared: float) -> str:
+    """The functions that the caller sees. Initializers allocate `prepared` bytes for constants, in a static array."""
     steps = ["tiduc_link()"] if links else []
     steps += [f"initialize{i}(&tiduc_constants, NULL, NULL)" for i in range(initializers)]
     prepare = "".join(f"  if (!status) status = {step};\n" for step in steps)
     taken, given = interface.pointers()
+    is_static = 0 < prepared < inf
+    memory = f"static unsigned char tiduc_constant_memory[{int(prepared)}];\n" if is_static else ""
+    pool = "{NULL, tiduc_constant_memory, sizeof tiduc_constant_memory}" if is_static else "{NULL, NULL, 0}"
     return f"""
-static tiduc_pool tiduc_constants;
+{memory}static tiduc_pool tiduc_constants = {pool};
 
 static int tiduc_prepare(void) {{
   static bool ready;
@@ -279,8 +283,9 @@ static int tiduc_prepare(void) {{
 
 typedef int (*tiduc_function)(tiduc_pool *, const void *const *, void *const *);
 
-static int tiduc_run(tiduc_function function, const void *const *arguments, void *const *results) {{
-  tiduc_pool pool = {{NULL}};
+static int tiduc_run(tiduc_function function, const void *const *arguments, void *const *results, void *memory,
+                     size_t room) {{
+  tiduc_pool pool = {{NULL, (unsigned char *)memory, room}};
   int status = tiduc_prepare();
   if (!status) status = function(&pool, arguments, results);
   tiduc_collect(&pool, NULL, 0);
@@ -289,5 +294,10 @@ static int tiduc_run(tiduc_function function, const void *const *arguments, void
 
 {interface.declaration()} {{
   {run_statement(interface.name, taken, given)}
+}}
+
+{interface.declaration_in()} {{
+  static unsigned char none;
+  {run_statement(interface.name, taken, given, "tiduc_memory ? tiduc_memory : &none, tiduc_memory ? tiduc_size : 0")}
 }}
 """

@@ -1,10 +1,15 @@
-// Memory of one call, or of the constants: blocks in a list, aligned for vector instructions.
+// Memory of one call, or of the constants: blocks in a list, aligned for vector instructions. If `memory` is not NULL,
+// the blocks are in these `room` bytes, in the order of their addresses; else they come from malloc.
 typedef struct tiduc_block {
   struct tiduc_block *next;
   unsigned char *data;
   int64_t size, room;
 } tiduc_block;
-typedef struct { tiduc_block *first; } tiduc_pool;
+typedef struct {
+  tiduc_block *first;
+  unsigned char *memory;
+  size_t room;
+} tiduc_pool;
 typedef struct { unsigned char *data; int64_t size; } tiduc_buffer;
 enum { TIDUC_ALIGNMENT = 64 };
 
@@ -54,15 +59,31 @@ TIDUC_LOCAL tiduc_block *tiduc_obtain(int64_t size) {
   return block;
 }
 
+TIDUC_LOCAL uintptr_t tiduc_aligned_after(uintptr_t start) {
+  return (start + sizeof(tiduc_block) + TIDUC_ALIGNMENT - 1) & ~(uintptr_t)(TIDUC_ALIGNMENT - 1);
+}
+
+// Finds the first gap between the blocks in the pool's memory. `at` becomes the place of the new block in the list.
+TIDUC_LOCAL tiduc_block *tiduc_gap(const tiduc_pool *pool, int64_t size, tiduc_block ***at) {
+  uintptr_t data = tiduc_aligned_after((uintptr_t)pool->memory), end = (uintptr_t)pool->memory + pool->room;
+  while (**at) {
+    const uintptr_t next = (uintptr_t)**at;
+    if (data <= next && (uint64_t)size <= next - data) break;
+    data = tiduc_aligned_after((uintptr_t)((**at)->data + (**at)->size));
+    *at = &(**at)->next;
+  }
+  if (**at == NULL && (data > end || (uint64_t)size > end - data)) return NULL;
+  return (tiduc_block *)(pool->memory + (data - (uintptr_t)pool->memory)) - 1;
+}
+
 TIDUC_LOCAL int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *result) {
   if ((uint64_t)size > SIZE_MAX - sizeof(tiduc_block) - TIDUC_ALIGNMENT) return TIDUC_NO_MEMORY;
-  tiduc_block *block = tiduc_obtain(size);
+  tiduc_block **at = &pool->first, *block = pool->memory ? tiduc_gap(pool, size, &at) : tiduc_obtain(size);
   if (!block) return TIDUC_NO_MEMORY;
-  uintptr_t start = (uintptr_t)(block + 1);
-  block->data = (unsigned char *)((start + TIDUC_ALIGNMENT - 1) & ~(uintptr_t)(TIDUC_ALIGNMENT - 1));
+  block->data = (unsigned char *)block + (tiduc_aligned_after((uintptr_t)block) - (uintptr_t)block);
   block->size = size;
-  block->next = pool->first;
-  pool->first = block;
+  block->next = *at;
+  *at = block;
   *result = (tiduc_buffer){block->data, size};
   return 0;
 }
@@ -89,9 +110,19 @@ TIDUC_LOCAL void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int c
       at = &block->next;
     } else {
       *at = block->next;
-      tiduc_release(block);
+      if (!pool->memory) tiduc_release(block);
     }
   }
+}
+
+// Frees the block of one buffer.
+TIDUC_LOCAL void tiduc_drop(tiduc_pool *pool, const unsigned char *data) {
+  tiduc_block **at = &pool->first;
+  while (*at && (*at)->data != data) at = &(*at)->next;
+  tiduc_block *block = *at;
+  if (!block) return;
+  *at = block->next;
+  if (!pool->memory) tiduc_release(block);
 }
 
 TIDUC_LOCAL void tiduc_fill(unsigned char *data, int64_t length, const void *value, size_t width) {

@@ -231,6 +231,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--cache", "--compile-timeout", "--compile-memory", "--lapack"),
     ("--no-cache", "--no-fast", "--no-fold", "--no-verify-each"),
     ("--target", "--fast", "--iree-flag", "--dump-intermediates", "--verbose"),
+    ("--assume-finite",),
     ("--engine", "--seed", "--dtype", "--modes", "--rtol", "--order"),
     ("--expect",),
     (

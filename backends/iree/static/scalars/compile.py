@@ -54,7 +54,7 @@ def compile_scalars(
         return None
     if any(x.type.element not in FLOATS or not prod(_shape(x)) for x in values):
         return None
-    found = scalars_of(program.module.operation, signature.inputs, signature.outputs)
+    found = scalars_of(program.module.operation, signature.inputs, signature.outputs, options.finite)
     if found is None:
         return None
     kernels = build_kernel(interface.name, partial(_module, interface.name, found), options, flags)
@@ -71,24 +71,34 @@ class Scalars(NamedTuple):
 
 
 def scalars_of(
-    module: IrOp, inputs: Sequence[SignatureValue], outputs: Sequence[SignatureValue]
+    module: IrOp,
+    inputs: Sequence[SignatureValue],
+    outputs: Sequence[SignatureValue],
+    finite: bool = False,
 ) -> Scalars | None:
-    """The scalar ops of a module's first function. None if there are too many, or an op is not supported."""
+    """The scalar ops of a module's first function. None if there are too many, or an op is not supported.
+
+    With `finite`, products by zero constants are zero.
+    """
     first = {x.type.shape[0] if x.type.shape else 0 for x in outputs}
     count = first.pop() or 0
     shared_by_all = not first and any(x.type.shape[:1] == (count,) for x in inputs)
     for places in (count, 1) if shared_by_all and count >= _LEAST_PLACES else (1,):
         try:
-            return _scalars(module, inputs, outputs, places)
+            return _scalars(module, inputs, outputs, places, finite)
         except TooLarge:
             continue
     return None
 
 
 def _scalars(
-    module: IrOp, inputs: Sequence[SignatureValue], outputs: Sequence[SignatureValue], places: int
+    module: IrOp,
+    inputs: Sequence[SignatureValue],
+    outputs: Sequence[SignatureValue],
+    places: int,
+    finite: bool,
 ) -> Scalars:
-    numbers = ScalarOps(MOST_OPS)
+    numbers = ScalarOps(MOST_OPS, finite)
     arguments = []
     for which, x in enumerate(inputs):
         shape = _shape(x)

@@ -107,8 +107,10 @@ KINDS: dict[str, type[np.generic]] = {
 class ScalarOps:
     """The scalar ops of a program, at most `most`. Each op is identified by its index in `all`."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, finite: bool = False) -> None:
+        """With `finite`, zero constants are structural zeros, too."""
         self.all: list[ScalarOp] = []
+        self._finite = finite
         self._most = most
         self._index: dict[ScalarOp, int] = {}
         self._ranges: list[Range] = []
@@ -135,7 +137,8 @@ class ScalarOps:
 
     def is_zero(self, i: int) -> bool:
         """Whether op i is a structural zero."""
-        return self.all[i].name == ZERO
+        number = self.all[i]
+        return number.name == ZERO or bool(self._finite and number.name == CONSTANT and _value(number) == 0)
 
     def apply(self, name: str, kind: str, *operands: int) -> int:
         """The index of the op `name` on these operands, or of a simpler op that is equal. Adds the op if it is new."""
