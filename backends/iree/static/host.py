@@ -90,6 +90,7 @@ class CFunction:
         self.lines: list[str] = []
         self.allocated: list[str] = []  # the size of each buffer that a run of the function may allocate
         self._labels: dict[ir.Block, str] = {}
+        self._loops = False
         self._live: dict[ir.Block, set[IrValue]] = {}
 
     # ---- values ----------------------------------------------------------------------------------------------
@@ -119,9 +120,9 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def heap(self) -> float:
-        """The most bytes that a call of this function takes from malloc. Infinite if there are loops or branches."""
+        """The most bytes that a call of this function takes from malloc. Infinite if there are loops."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
-        return inf if len(self._labels) > 1 else sum(size + _OVERHEAD for size in sizes)
+        return inf if self._loops else sum(size + _OVERHEAD for size in sizes)
 
     def code(self) -> list[str]:
         """The C declarations and statements, without variables that are never read."""
@@ -140,6 +141,7 @@ class CFunction:
         """Translates the blocks of a function's region to statements."""
         blocks = reachable(list(region.blocks))
         self._labels = {block: f"b{i}" for i, block in enumerate(blocks)}
+        self._loops = any(_jumps_back(block, blocks[: i + 1]) for i, block in enumerate(blocks))
         self._live = live_at_entry(blocks)
         for block in blocks[1:]:
             for argument in block.arguments:
@@ -199,6 +201,12 @@ class CFunction:
 
     def checked(self, call: str) -> None:
         self.lines.append(f"if ((status = {call}) != 0) goto end;")
+
+
+def _jumps_back(block: ir.Block, earlier: Sequence[ir.Block]) -> bool:
+    """Whether a block may continue at one of the blocks up to itself, so that it may run again."""
+    last = list(block.operations)[-1].operation
+    return any(successor in earlier for successor in last.successors)
 
 
 def _array(buffers: Sequence[str]) -> str:
