@@ -25,6 +25,7 @@ from tiduc.backends.iree.static.arithmetic import expression
 from tiduc.backends.iree.static.constants import data_of
 from tiduc.backends.iree.static.liveness import (
     FREE,
+    has_loop,
     is_buffer,
     is_mapped,
     is_time,
@@ -34,13 +35,8 @@ from tiduc.backends.iree.static.liveness import (
 )
 from tiduc.dialect.errors import CompileError
 
-TYPES = {
-    **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
-    "i1": "bool",
-    "index": "int64_t",
-    "f32": "float",
-    "f64": "double",
-}
+TYPES = {f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}
+TYPES |= {"i1": "bool", "index": "int64_t", "f32": "float", "f64": "double"}
 """Maps MLIR's types of scalars to C types."""
 
 _OVERHEAD = 32 + 64
@@ -90,7 +86,6 @@ class CFunction:
         self.lines: list[str] = []
         self.allocated: list[str] = []  # the size of each buffer that a run of the function may allocate
         self._labels: dict[ir.Block, str] = {}
-        self._loops = False
         self._live: dict[ir.Block, set[IrValue]] = {}
 
     # ---- values ----------------------------------------------------------------------------------------------
@@ -122,7 +117,7 @@ class CFunction:
     def heap(self) -> float:
         """The most bytes that a call of this function takes from malloc. Infinite if there are loops."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
-        return inf if self._loops else sum(size + _OVERHEAD for size in sizes)
+        return inf if has_loop(list(self._labels)) else sum(size + _OVERHEAD for size in sizes)
 
     def code(self) -> list[str]:
         """The C declarations and statements, without variables that are never read."""
@@ -141,7 +136,6 @@ class CFunction:
         """Translates the blocks of a function's region to statements."""
         blocks = reachable(list(region.blocks))
         self._labels = {block: f"b{i}" for i, block in enumerate(blocks)}
-        self._loops = any(_jumps_back(block, blocks[: i + 1]) for i, block in enumerate(blocks))
         self._live = live_at_entry(blocks)
         for block in blocks[1:]:
             for argument in block.arguments:
@@ -201,12 +195,6 @@ class CFunction:
 
     def checked(self, call: str) -> None:
         self.lines.append(f"if ((status = {call}) != 0) goto end;")
-
-
-def _jumps_back(block: ir.Block, earlier: Sequence[ir.Block]) -> bool:
-    """Whether a block may continue at one of the blocks up to itself, so that it may run again."""
-    last = list(block.operations)[-1].operation
-    return any(successor in earlier for successor in last.successors)
 
 
 def _array(buffers: Sequence[str]) -> str:

@@ -91,3 +91,12 @@ def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
                 entries[block] |= live
                 changed = True
     return entries
+
+
+def has_loop(blocks: Sequence[ir.Block]) -> bool:
+    """Whether a block may continue at itself or at an earlier block, so that it may run again."""
+    return any(
+        successor in blocks[: i + 1]
+        for i, block in enumerate(blocks)
+        for successor in list(block.operations)[-1].operation.successors
+    )
