@@ -311,6 +311,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
         "compile",
         "--entry",
     ): "compile f.mlir --entry main --rules rules.py --memory min --emit vmfb -o out.vmfb",
+    ("compile", "--assume-finite"): "compile f.mlir --assume-finite --emit static-library -o finite.o",
     ("compile", "--parameters"): "compile v.mlir --parameters w.safetensors -o out.vmfb",
     ("compile", "--stop-after"): "compile f.mlir --stop-after legalize",
     ("grad", "--batch"): "grad f.mlir --conjugate",
