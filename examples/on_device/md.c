@@ -2,8 +2,8 @@
 //
 //   python examples/potential.py --save potential.mlir
 //   tiduc compile potential.mlir --target x86_64 --emit static-library -o potential.o
-//   cc -std=c11 -O2 -I. -include examples/on_device/workspace.h -DTIDUC_KEPT=INT64_MAX \
-//     examples/on_device/md.c potential.c potential.o -lm -pthread -o md && ./md
+//   cc -std=c11 -O2 -I. -include examples/on_device/workspace.h -DTIDUC_KEPT=INT64_MAX examples/on_device/md.c
+//     potential.c potential.o -lm -pthread -o md && ./md
 //
 // Each step gives the neighbour list to the library, which computes energy, forces and virial. Steps allocate nothing:
 // the library's memory is a workspace of the thread. Two threads simulate two systems at once.
