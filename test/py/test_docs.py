@@ -48,7 +48,7 @@ LONG = {
         "jacobians",
         "memory",
     ),
-    *("models", "orders", "python", "trace", "training"),
+    *("models", "orders", "potentials", "python", "trace", "training"),
 }
 """Pages whose blocks compile programs for more than two seconds in total."""
 
