@@ -105,6 +105,22 @@ def test_sizes() -> None:
     assert program.compile()(np.zeros((4, 3), np.float32))[0].tolist() == [12, 3, 3]
 
 
+def test_numbers_of_elements_become_known_with_the_sizes() -> None:
+    """As in `x.view(-1, 3, 1)` of PyTorch: an engine that needs static shapes computes the new shape."""
+    body = """
+      %s = shape.shape_of %x : tensor<?x3xf32> -> tensor<2xindex>
+      %n = shape.num_elements %s : tensor<2xindex> -> index
+      %c1 = arith.constant 1 : index
+      %c3 = arith.constant 3 : index
+      %d = arith.divsi %n, %c3 : index
+      %e = tensor.from_elements %d, %c3, %c1 : tensor<3xindex>
+      %r = stablehlo.dynamic_reshape %x, %e : (tensor<?x3xf32>, tensor<3xindex>) -> tensor<?x3x1xf32>
+      return %r : tensor<?x3x1xf32>"""
+    program = tiduc.load(legal(body, "%x: tensor<?x3xf32>) -> tensor<?x3x1xf32>"))
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.testing.assert_array_equal(program.compile(engine="reference")(x)[0], x[:, :, None])
+
+
 def test_dynamic_sizes_that_meet_are_equal() -> None:
     body = """
       %a = shape.shape_of %x : tensor<?x3xf32> -> tensor<2xindex>

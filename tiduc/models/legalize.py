@@ -11,6 +11,7 @@ constraints in the exported program are dropped.
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
+from math import prod
 from typing import Any
 
 from torch_mlir import ir
@@ -257,8 +258,13 @@ def _shape_of(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _num_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
-    one = b.constant(1, ir.RankedTensorType.get([], operands[0].type.element_type))
-    return b.reduce(operands[0], one, [0], "stablehlo.multiply")
+    """The product of the sizes, as scalars: StableHLO's passes fold it when sizes become known, but not a reduction."""
+    numbers = b.numbers(operands[0])
+    known = prod(n for n in numbers if isinstance(n, int))
+    product: IrValue = b.constant(known, ir.RankedTensorType.get([], operands[0].type.element_type))
+    for size in numbers:
+        product = product if isinstance(size, int) else b.multiply(product, size)
+    return product
 
 
 def _broadcast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
