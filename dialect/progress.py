@@ -10,6 +10,7 @@ and no other process reads it.
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from mmap import mmap
@@ -33,8 +34,20 @@ class Watcher(Protocol):
 
 _watchers: tuple[Watcher, ...] = ()
 _listeners: tuple[Callable[[str], None], ...] = ()
+_started: float | None = None
 _page: mmap | bytearray = bytearray(SIZE)
 _source: int | None = None  # a file descriptor, to which `keep` writes
+
+
+def start() -> None:
+    """Records that a command line starts to import its packages."""
+    global _started
+    _started = time.perf_counter()
+
+
+def started() -> float | None:
+    """The value of `time.perf_counter` at the start of the command line; None in other processes."""
+    return _started
 
 
 def share(page: mmap, source: int) -> None:

@@ -27,6 +27,9 @@ def main() -> None:
 
 def _work() -> int:
     gc.set_threshold(200_000)  # Python's default of 700 costs a tenth of the time to import packages
+    from tiduc.dialect import progress
+
+    progress.start()
     from tiduc.cli import attend, run
 
     _buffer_output()

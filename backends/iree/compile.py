@@ -230,11 +230,13 @@ def _ended(
 
             def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
                 if step.begin == VM:
-                    ended = run_within([*command, *recorded], program, limits, environment, stop)
+                    with during(f"compile: {step.name}"):
+                        ended = run_within([*command, *recorded], program, limits, environment, stop)
                     # The line numbers in this run's diagnostics are lines of VM code, not of the user's program.
                     return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
                 flags = (*recorded, *seen.flags)
-                ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
+                with during(f"compile: {step.name}"):
+                    ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
                 if any(kind == RECORDS for kind, _ in said(ended.errors)[1]) and not recorded:
                     recorded.extend(RECORD_EACH_RUN)
                     note(Rerun.RECORDED_IN_EACH_CALL, step.name)
@@ -242,7 +244,8 @@ def _ended(
                 return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
             def alone(command: list[str], program: bytes) -> Ended:
-                return run_within(command, program, limits, environment, stop)
+                with during("compile: write the object file"):
+                    return run_within(command, program, limits, environment, stop)
 
             reached = None if file is None else partial(file.reached, command, alone, folder)
             return in_steps(source, target, command, run, note, reached)

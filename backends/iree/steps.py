@@ -252,7 +252,8 @@ class SteppedProgram(NamedTuple):
         """
         spans = step.spans(self.changes, self.changes.edits(self.target, self.source.threaded))
         if any(span.edits or span.pipeline for span in spans):
-            workgroups = self.source.workgroups if self.changes.workgroups else {}
+            inserts = any("put_in_workgroups" in span.edits for span in spans)
+            workgroups = self.source.workgroups if inserts else {}
             job = Job(step.begin, spans, threads=not step.one_thread, workgroups=workgroups)
             return command(self.compiler[1:]), job.header() + program
         flags = ["--mlir-disable-threading"] if step.one_thread else []

@@ -6,13 +6,15 @@ from typing import TypedDict, Unpack, cast
 import click
 
 from tiduc.backends.backend import Options
+from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, is_quiet, waiting
-from tiduc.cli.execution import FACTORIZING, TARGET, compiling
+from tiduc.cli.execution import FACTORIZING, TARGET, VERBOSE, compiling
 from tiduc.cli.files import PATH, writes
 from tiduc.cli.libraries import EMIT, compiled_files, write_files
 from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
+from tiduc.cli.watching import watched
 from tiduc.dialect.errors import RequestError
 from tiduc.loading import load
 from tiduc.models.model import Model
@@ -166,6 +168,8 @@ class _Settings(TypedDict, total=False):
 @TARGET
 @FACTORIZING
 @compiling
+@VERBOSE
+@watched(iree_passes=list(dict.fromkeys(entry.name for entry in PIPELINE)))
 @writes("The file to write: a compiled module, or StableHLO if its name ends in .mlir.")
 def _train_step(
     model: str,
@@ -182,6 +186,7 @@ def _train_step(
     kind: str,
     memory: str,
     options: Options,
+    verbose: bool,
     output: str,
     **settings: Unpack[_Settings],
 ) -> None:
@@ -207,7 +212,7 @@ def _train_step(
             **given,
         )
         _tell(step)
-        files = _compiled(step, kind, output, options)
+        files = _compiled(step, kind, output, options, verbose)
     with written_together():
         if state is not None:
             write_weights(state, step.weights, {IDENTITY: step.identity})
@@ -222,12 +227,15 @@ def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model
         return imported(name, lift_constants=bool(trained.weights), opset=opset, entry=entry)
 
 
-def _compiled(step: TrainStep, kind: str, output: str, options: Options) -> dict[str, bytes | str]:
+def _compiled(
+    step: TrainStep, kind: str, output: str, options: Options, verbose: bool
+) -> dict[str, bytes | str]:
     """The files to write, by name."""
     if output.endswith(".mlir"):
         return {output: step.text}
     with waiting(f"compiling the step for {options.target}"):
-        return compiled_files(step, kind, output, options, identity=step.identity)
+        tell = partial(click.echo, err=True) if verbose else None
+        return compiled_files(step, kind, output, options, identity=step.identity, tell=tell)
 
 
 def _tell(step: TrainStep) -> None:

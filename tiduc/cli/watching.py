@@ -27,6 +27,9 @@ TIMING = click.option(
 
 R = TypeVar("R")
 
+PACKAGES = "import packages"
+"""The row of a report for the time from the start of the command line to the start of its command."""
+
 RULE = "===" + "-" * 73 + "==="
 
 Module = Callable[[Sequence[object], object], object]
@@ -66,13 +69,17 @@ _IREE = "iree-"
 class Watch:
     """Prints the IR after stages and measures the time of each stage, without the time of nested stages."""
 
-    def __init__(self, shows: Callable[[str, str], None] | None) -> None:
-        """`shows` is called with the name of each stage that has IR, and with the IR."""
+    def __init__(self, shows: Callable[[str, str], None] | None, started: float | None = None) -> None:
+        """`shows` is called with the name of each stage that has IR, and with the IR.
+
+        `started` is the value of `time.perf_counter` at the start of the command line, if it is known.
+        """
         self._shows = shows
         self._thread = threading.get_ident()
         self._stack: list[str] = []
-        self._seconds: dict[str, float] = {}
-        self._begin = self._last = time.perf_counter()
+        self._last = time.perf_counter()
+        self._begin = self._last if started is None else started
+        self._seconds = {} if started is None else {PACKAGES: self._last - started}
 
     def entered(self, stage: str) -> None:
         if threading.get_ident() == self._thread:
@@ -142,7 +149,7 @@ def _watched(names: Sequence[str], command: Callable[..., R]) -> Callable[..., R
             if after_all or name in after:
                 print_dump(name, text)
 
-        watch = Watch(shows if after_all or after else None)
+        watch = Watch(shows if after_all or after else None, progress.started())
         with progress.watched(watch) if timing or after_all or after else nullcontext():
             result = command(**given)
         if timing:

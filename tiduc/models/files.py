@@ -7,6 +7,7 @@ from pathlib import Path
 from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.dialect.mlir.context import read
 from tiduc.dialect.mlir.formats import format_at
+from tiduc.dialect.progress import during
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
@@ -26,6 +27,7 @@ class OnnxOptions:
     straight_through: bool
 
 
+@during("import_model")
 def import_model(
     path: str | Path,
     *,
