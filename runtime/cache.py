@@ -2,6 +2,7 @@
 
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
+    entry = KEY.import: the same for a model of PyTorch as StableHLO (models/torch/imports.py)
 
 Modules in the cache contain machine code. The folder must therefore belong to the user, and other users must not be
 able to write to the folder or to a folder above it. Otherwise the cache is not used, with a warning. Entries of other
@@ -23,7 +24,7 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,11 @@ from tiduc.runtime.private_folder import Folder, NotPrivate, opened
 
 _LAYOUT = b"tiduc cache 8\n"  # increment when keys or entries change
 _DIGEST = hashlib.sha256().digest_size
-_ENTRY = re.compile(r"[0-9a-f]{64}\.vmfb")
-_UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.vmfb\.[0-9a-f]{8}\.tmp")
+MODULE, IMPORT = "vmfb", "import"
+"""The kinds of entries, which are the suffixes of their files: compiled modules, and imported models."""
+
+_ENTRY = re.compile(rf"[0-9a-f]{{64}}\.(?:{MODULE}|{IMPORT})")
+_UNFINISHED = re.compile(rf"\.{_ENTRY.pattern}\.[0-9a-f]{{8}}\.tmp")
 _ABANDONED = 3600  # seconds after which an unfinished file is removed
 
 # Tokens: strings, comments, white space, locations, parentheses, and runs of other characters.
@@ -101,13 +105,19 @@ def _warn(message: str) -> None:
 
 def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
     """The key of a compilation, from the program, flags, compiler, and this CPU if a flag asks for the host."""
-    digest = hashlib.sha256(_LAYOUT)
     binary = os.stat(compiler)
     parts = [VERSION, compiler, str(binary.st_size), str(binary.st_mtime_ns), *flags]
     if any(flag.endswith("=host") for flag in flags):
         parts.append(this_cpu())
-    for part in (*(part.encode() for part in parts), normalized(program)):
-        digest.update(len(part).to_bytes(8, "little") + part)
+    return key_of([*(part.encode() for part in parts), normalized(program)])
+
+
+def key_of(parts: Iterable[bytes | bytearray]) -> str:
+    """The key of a sequence of parts. Other sequences have other keys."""
+    digest = hashlib.sha256(_LAYOUT)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
     return digest.hexdigest()
 
 
@@ -145,15 +155,15 @@ def this_cpu() -> str:
     return "\n".join(sorted(described))
 
 
-def read(key: str) -> bytes | None:
-    """The module of this key. None if it is missing or damaged.
+def read(key: str, kind: str = MODULE) -> bytes | None:
+    """The module of this key, or the entry of another kind. None if it is missing or damaged.
 
     Raises `RequestError` if an environment variable of the cache is invalid.
     """
     if folder() is None:
         return None
     limit, _ = _limit(), _days()  # check both variables before a long compilation
-    name = f"{key}.vmfb"
+    name = f"{key}.{kind}"
     with suppress(OSError), _opened() as own:
         contents = own.read(name, limit)
         module = contents[_DIGEST:]
@@ -171,11 +181,11 @@ def _digest(key: str, module: bytes) -> bytes:
     return digest.digest()
 
 
-def write(key: str, module: bytes) -> None:
-    """Adds a module, and removes old and excess entries. Ignores errors; the module may then be missing."""
+def write(key: str, module: bytes, kind: str = MODULE) -> None:
+    """Adds a module, or an entry of another kind, and removes old and excess entries. Ignores errors; the module may then be missing."""
     with suppress(OSError, TiducError), _opened(make=True) as own:
-        unfinished = f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
-        own.write(f"{key}.vmfb", _digest(key, module) + module, unfinished)
+        unfinished = f".{key}.{kind}.{secrets.token_hex(4)}.tmp"
+        own.write(f"{key}.{kind}", _digest(key, module) + module, unfinished)
         _prune(own)
 
 

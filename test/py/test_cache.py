@@ -208,10 +208,10 @@ def test_info_and_clear(folder: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert run(["cache", "info"]) == 0
     shown = capfd.readouterr().out
     assert (
-        str(folder) in shown and "modules  3" in shown and "3.0 MiB of 1024" in shown and "30 days" in shown
+        str(folder) in shown and "entries  3" in shown and "3.0 MiB of 1024" in shown and "30 days" in shown
     )
     assert run(["cache", "clear"]) == 0
-    assert capfd.readouterr().out == "removed 3 modules\n"
+    assert capfd.readouterr().out == "removed 3 entries\n"
     assert cache.info().entries == 0
     assert run(["cache", "forget"]) == 2
 

@@ -178,7 +178,7 @@ def test_files_of_other_kinds_are_not_entries(
     assert done.stdout == "None 0\n"
     cache.write(OTHER, b"module")
     assert run(["cache", "clear"]) == 0
-    assert capfd.readouterr().out == "removed 1 modules\n"
+    assert capfd.readouterr().out == "removed 1 entries\n"
     assert {path.name for path in folder.iterdir()} == {f"{KEY}.vmfb", "elsewhere"}
     cache.write(KEY, b"another")  # replaces a file or a link, but not the target of the link
     assert cache.read(KEY) == (None if kind == "folder" else b"another")

@@ -1,4 +1,4 @@
-"""cache: shows or clears the cache of compiled modules."""
+"""cache: shows or clears the cache of compiled modules and of imported models."""
 
 from dataclasses import asdict
 
@@ -12,10 +12,10 @@ from tiduc.runtime import cache
 @click.argument("action", metavar="info|clear", type=click.Choice(["info", "clear"]))
 @JSON
 def _cache(action: str, as_data: bool) -> None:
-    """Show the folder of the cache of compiled modules and its contents, or clear it.
+    """Show the folder of the cache and its contents, or clear it. It has compiled modules and models of PyTorch.
 
     TIDUC_CACHE names the folder; 'off' disables the cache. TIDUC_CACHE_SIZE limits its size in MiB (default: 1024), and
-    TIDUC_CACHE_DAYS limits the days that an unused module is kept (default: 30). The folder is used only if it belongs
+    TIDUC_CACHE_DAYS limits the days that an unused entry is kept (default: 30). The folder is used only if it belongs
     to the user, and other users cannot write to it or to a folder above it.
     """
     if action == "clear":
@@ -23,7 +23,7 @@ def _cache(action: str, as_data: bool) -> None:
         if as_data:
             write_json({"removed": removed})
         else:
-            write(f"removed {removed} modules\n")
+            write(f"removed {removed} entries\n")
         return
     info = cache.info()
     if as_data:
@@ -35,7 +35,7 @@ def _cache(action: str, as_data: bool) -> None:
     refused = f"not used {info.refused}\n" if info.refused else ""
     write(
         f"folder   {info.folder}\n{refused}"
-        f"modules  {info.entries}\n"
+        f"entries  {info.entries}\n"
         f"size     {info.bytes / 2**20:.1f} MiB of {info.limit / 2**20:g}\n"
         f"kept     {info.days:g} days after the last use\n"
     )

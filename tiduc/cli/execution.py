@@ -195,7 +195,7 @@ def compiling(command: Callable[..., R]) -> Callable[..., R]:
         "--cache/--no-cache",
         "cached",
         default=True,
-        help="Read and write the cache of compiled modules; see 'tiduc cache'.",
+        help="Read and write the cache of compiled modules and of imported models; see 'tiduc cache'.",
     )
     @functools.wraps(command)
     def with_options(*, compile_timeout: float, compile_memory: int | None, cached: bool, **given: Any) -> R:

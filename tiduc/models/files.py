@@ -40,6 +40,7 @@ def import_model(
     limits: Limits | None = None,
     opset: OpSet = OPSET,
     entry: str | None = None,
+    cached: bool = True,
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
@@ -48,18 +49,19 @@ def import_model(
     `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
     `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
     pipelines run in a separate process. For an MLIR file, `opset` holds the derivative rules, `entry` names the
-    function, and the file may have ops of the opset's dialects. Raises `RequestError` for another suffix, for an
+    function, and the file may have ops of the opset's dialects. `cached` says whether the program of a `.pt2` file may
+    come from the cache of an earlier import. Raises `RequestError` for another suffix, for an
     `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR. Also raises the importer's
     errors.
     """
     options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:
-        return _imported(path, lift_constants, options, trust, limits, entry, opset)
+        return _imported(path, lift_constants, options, trust, limits, cached, entry, opset)
     if opset is not OPSET:
         raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            given = path, lift_constants, options, trust, limits, entry
+            given = path, lift_constants, options, trust, limits, cached, entry
             return worker.call(_imported, limits or Limits(), *given)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
@@ -71,6 +73,7 @@ def _imported(
     options: OnnxOptions,
     trust: bool,
     limits: Limits | None,
+    cached: bool,
     entry: str | None = None,
     opset: OpSet = OPSET,
 ) -> Model:
@@ -92,13 +95,18 @@ def _imported(
             return _mlir(path, lift_constants, opset=opset, entry=entry)
         if entry is not None:
             raise RequestError("only MLIR files have functions to choose from", str(path))
-        return importer(path, lift_constants, options, trust, limits)
+        return importer(path, lift_constants, options, trust, limits, cached)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
 def _onnx(
-    path: str | Path, lift_constants: bool, options: OnnxOptions, trust: bool, limits: Limits | None
+    path: str | Path,
+    lift_constants: bool,
+    options: OnnxOptions,
+    trust: bool,
+    limits: Limits | None,
+    cached: bool,
 ) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
@@ -113,11 +121,16 @@ def _onnx(
 
 
 def _torch(
-    path: str | Path, lift_constants: bool, options: OnnxOptions, trust: bool, limits: Limits | None
+    path: str | Path,
+    lift_constants: bool,
+    options: OnnxOptions,
+    trust: bool,
+    limits: Limits | None,
+    cached: bool,
 ) -> Model:
     from tiduc.models.from_torch import from_torch
 
-    return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits)
+    return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits, cached=cached)
 
 
 def _jax(path: str | Path, lift_constants: bool, *_: object) -> Model:
@@ -134,7 +147,7 @@ def _mlir(
     return model_of(module, lift(module, entry) if lift_constants else {}, entry, opset)
 
 
-_IMPORTERS: dict[str, Callable[[str | Path, bool, OnnxOptions, bool, Limits | None], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, bool, OnnxOptions, bool, Limits | None, bool], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,

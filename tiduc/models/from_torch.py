@@ -37,6 +37,7 @@ def from_torch(
     dynamic_shapes: object = None,
     limits: Limits | None = None,
     trust: bool = False,
+    cached: bool = True,
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of an `ExportedProgram`.
 
@@ -45,12 +46,13 @@ def from_torch(
     first name. Training, and derivatives without `wrt`, leave out buffers and parameters with `requires_grad=False`.
     `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic. `limits` bound torch-mlir's
     pipelines, which run in a separate process. Without `trust`, that process also builds the program of a `.pt2` file,
-    without evaluating any part of the file. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot
+    without evaluating any part of the file; `cached` says whether the program may come from the cache of an earlier
+    import. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot
     export the module, `Unsupported` if StableHLO cannot express an op, and `CompileError` if torch-mlir exceeds its
     limits.
     """
     if isinstance(module, str | Path) and not trust:
-        return read_file(str(module), lift_constants, limits)
+        return read_file(str(module), lift_constants, limits, cached)
     warm_up(__name__)
     torch = _torch()
     if isinstance(module, str | Path):

@@ -1,6 +1,7 @@
 """Reads untrusted `.pt2` files of PyTorch: evaluates no text of a file, and builds the program in a worker.
 
     model.pt2 --archive--> parts --worker: schema, rebuilt, decompositions, torch-mlir--> StableHLO
+                             +---- imports: the cache of programs that were imported before ----+
 
 This process reads the file once, and interprets no part of it. The worker gets the text, and the bytes of arrays that
 are not weights, and has limits of time and memory. `torch.export.load` is not called, because it evaluates text of a
@@ -19,10 +20,11 @@ from typing import Any
 from tiduc.dialect.errors import TiducError, out_of_memory
 from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
-from tiduc.models.torch import archive, schema, targets
+from tiduc.models.torch import archive, imports, schema, targets
 from tiduc.models.torch.dialect import import_in_worker
 from tiduc.models.torch.exported import Exported, stablehlo
 from tiduc.models.torch.faults import message_of_torch
+from tiduc.models.torch.imports import Import
 from tiduc.models.torch.payloads import Payloads, arrays, documents, read_payloads
 from tiduc.models.torch.rebuilt import exported_program, tensors
 from tiduc.models.torch.records import ModelRecord
@@ -32,21 +34,22 @@ from tiduc.runtime.worker import warm_up
 _NO_TORCH = "importing models of PyTorch requires PyTorch: pip install 'tiduc[torch]'"
 
 
-def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
-    """The model in a file.
+def read_file(path: str, lift_constants: bool, limits: Limits | None, cached: bool = True) -> Model:
+    """The model in a file. Without `cached`, the cache of imported programs is neither read nor written.
 
     Raises `TiducError` for a file that `torch.export.save` does not write, or that can only be read with trust.
     """
-    warm_up(__name__, "torch.export", "torch_mlir.fx")
     try:
         parts = archive.read_parts(path)
         if find_spec("torch") is None:
             raise TiducError(_NO_TORCH)
-        sizes = {name: len(contents) for name, contents in parts.items()}
-        payloads = import_in_worker(read_payloads, limits, documents(parts), sizes)
-        contents = {part: parts[part] for part in _parts_of_constants(payloads)}
-        written = parts.pop(archive.MODEL)
-        given = import_in_worker(_program, limits, written, payloads, contents, sizes)
+        key = imports.key_of(parts) if cached else None
+        found = imports.read(key, parts) if key else None
+        if found is None:
+            found = _imported(parts, limits)
+            if key:
+                imports.write(key, parts, found)
+        payloads, given = found
         weights = arrays(given.weights, payloads, parts)
     except MemoryError:
         raise TiducError("the arrays of the file need more memory than there is", path) from None
@@ -60,10 +63,14 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
     )
 
 
-def _parts_of_constants(payloads: Payloads) -> set[str]:
-    """The names of the parts whose bytes the program may contain: the parts of all arrays except float weights."""
-    held = [each for each in payloads.weights.values() if not each.is_float]
-    return {each.part for each in (*payloads.constants.values(), *held)}
+def _imported(parts: Mapping[str, bytearray], limits: Limits | None) -> Import:
+    """The program of an archive, imported in a worker."""
+    warm_up(__name__, "torch.export", "torch_mlir.fx")
+    sizes = {name: len(contents) for name, contents in parts.items()}
+    payloads = import_in_worker(read_payloads, limits, documents(parts), sizes)
+    contents = imports.constants_in(parts, payloads)
+    given = import_in_worker(_program, limits, parts[archive.MODEL], payloads, contents, sizes)
+    return Import(payloads, given)
 
 
 # ---- in the worker -----------------------------------------------------------------------------------------
