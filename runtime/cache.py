@@ -1,8 +1,8 @@
-"""The cache of compiled modules: a folder with one file per module, shared by any number of processes.
+"""The cache of compiled modules and imported models: a folder of files that any number of processes share.
 
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
-    entry = KEY.import: the same for a model of PyTorch as StableHLO (models/torch/imports.py)
+    entry = KEY.import: a digest, then a model of PyTorch as StableHLO (models/torch/imports.py)
 
 Modules in the cache contain machine code. The folder must therefore belong to the user, and other users must not be
 able to write to the folder or to a folder above it. Otherwise the cache is not used, with a warning. Entries of other
@@ -182,7 +182,10 @@ def _digest(key: str, module: bytes) -> bytes:
 
 
 def write(key: str, module: bytes, kind: str = MODULE) -> None:
-    """Adds a module, or an entry of another kind, and removes old and excess entries. Ignores errors; the module may then be missing."""
+    """Adds a module, or an entry of another kind, and removes old and excess entries.
+
+    Ignores errors; the entry may then be missing.
+    """
     with suppress(OSError, TiducError), _opened(make=True) as own:
         unfinished = f".{key}.{kind}.{secrets.token_hex(4)}.tmp"
         own.write(f"{key}.{kind}", _digest(key, module) + module, unfinished)

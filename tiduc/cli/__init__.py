@@ -72,7 +72,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "compile": ("execution", "Compile programs with IREE."),
         "run": ("running", "Run a program, or a compiled module, on arrays."),
         "size": ("sizes", "Show the sizes of a compiled module: code, constants, memory."),
-        "cache": ("cache", "Show or clear the cache of compiled modules."),
+        "cache": ("cache", "Show or clear the cache of compiled modules and imported models."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
         "trace": (
             "trace",

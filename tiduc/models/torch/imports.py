@@ -3,8 +3,8 @@
     key   = digest of (program, descriptions of its arrays, sizes of the parts, PyTorch, torch-mlir, tiduc's sources)
     entry = descriptions of the arrays, a digest of the constants' bytes, StableHLO with the names of its weights
 
-An entry holds no weights: files with equal programs and other weights share it. Entries are pickles. The cache reads only
-files that no other user can write (`runtime/cache.py`), because the folder holds machine code, too.
+An entry holds no weights: files with equal programs and other weights share it. Entries are pickles. The cache reads
+only files that no other user can write (`runtime/cache.py`), because the folder holds machine code, too.
 """
 
 import functools
