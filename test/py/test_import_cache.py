@@ -96,7 +96,7 @@ def test_a_second_import_calls_no_worker(tmp_path: Path, folder: Path, calls: li
     assert calls == ["read_payloads", "_program"]
     second = import_model(file, lift_constants=True)
     assert len(calls) == 2 and str(second.signature) == str(first.signature)
-    assert second.weights["scale"].tolist() == [2.0, 2.0] and second.frozen == first.frozen
+    assert second.weights["scale"].tolist() == [2.0, 2.0] and second.held == first.held
     x = np.array([1, 2, 3], np.float32)
     assert second.compile()(*second.arguments(x))[0].tolist() == [2.0, 6.0]
     assert cache.info().entries == 2  # the import, and the module
