@@ -211,6 +211,7 @@ OPTIONAL, SLOW, PLATFORM = "an optional package", "saves start-up time", "absent
 FORKED = "the driver must not load libraries before it forks"
 LOCAL = {
     ("tiduc.__main__", "tiduc.cli"): FORKED,
+    ("tiduc.__main__", "tiduc.dialect.progress"): "interrupts must end the process silently",
     ("tiduc.__main__", "tiduc.driver"): "the driver needs Linux",
     ("tiduc.backends.xla.executable", "jax"): OPTIONAL,
     ("tiduc.backends.xla.executable", "jaxlib"): OPTIONAL,
