@@ -10,7 +10,6 @@ import numpy as np
 
 Row = tuple[str, Callable[..., Any], tuple[Any, ...], tuple[str, ...]]
 POINT = np.array([1.0, 0.3]), np.array([1.2, 0.9])
-REVERSE = ("exported",)
 
 EXPLICIT = ("Euler", "Heun", "Midpoint", "Ralston", "Bosh3", "Tsit5", "Dopri5", "Dopri8")
 IMPLICIT = ("ImplicitEuler", "Kvaerno3", "Kvaerno4", "Kvaerno5")
@@ -50,28 +49,29 @@ def solve(solver: Any, **options: Any) -> Callable[..., Any]:
     return solved
 
 
+def once(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names of solvers of one kind, with the parts left out: imports of `jax.grad` differ little between them."""
+    yield from zip(names, ((), *[("exported",)] * (len(names) - 1)), strict=True)
+
+
 def cases() -> Iterator[Row]:
     """(name, function, arguments, parts left out) of all programs."""
     adaptive = diffrax.PIDController(rtol=1e-4, atol=1e-6)
-    for name in EXPLICIT:
-        yield f"solvers: {name}", solve(getattr(diffrax, name)(), dt0=0.25), POINT, ()
-    for name in EXPLICIT[1:]:
-        yield (
-            f"adaptive solvers: {name}",
-            solve(getattr(diffrax, name)(), stepsize_controller=adaptive),
-            POINT,
-            (),
-        )
-    for name in IMPLICIT:  # the tolerances of the root finder are those of the controller
-        solver = getattr(diffrax, name)()
-        yield f"implicit solvers: {name}", solve(solver, stepsize_controller=adaptive), POINT, ()
+    for name, without in once(EXPLICIT):
+        yield f"solvers: {name}", solve(getattr(diffrax, name)(), dt0=0.25), POINT, without
+    for name, without in once(EXPLICIT[1:]):
+        flow = solve(getattr(diffrax, name)(), stepsize_controller=adaptive)
+        yield f"adaptive solvers: {name}", flow, POINT, without
+    for name, without in once(IMPLICIT):  # the tolerances of the root finder are those of the controller
+        flow = solve(getattr(diffrax, name)(), stepsize_controller=adaptive)
+        yield f"implicit solvers: {name}", flow, POINT, without
     split = diffrax.MultiTerm(
         diffrax.ODETerm(lambda t, y, p: jnp.stack([y[1], -p[1] * y[0]])),
         diffrax.ODETerm(lambda t, y, p: jnp.stack([0 * y[1], p[0] * (1 - y[0] ** 2) * y[1]])),
     )
-    for name in IMEX:
-        solver = getattr(diffrax, name)()
-        yield f"IMEX solvers: {name}", solve(solver, terms=split, stepsize_controller=adaptive), POINT, ()
+    for name, without in once(IMEX):
+        flow = solve(getattr(diffrax, name)(), terms=split, stepsize_controller=adaptive)
+        yield f"IMEX solvers: {name}", flow, POINT, without
     for name in REVERSIBLE:
         yield f"reversible solvers: {name}", solve(getattr(diffrax, name)(), dt0=0.25), POINT, ()
     pair = diffrax.ODETerm(lambda t, v, p: p[0] * v), diffrax.ODETerm(lambda t, x, p: -p[1] * jnp.sin(x))
@@ -185,7 +185,7 @@ def _saves() -> Iterator[Row]:
 
 
 def _stochastic() -> Iterator[Row]:
-    for name in SDE:
+    for name, without in once(SDE):
         solver = getattr(diffrax, name)()
         area = getattr(solver, "minimal_levy_area", diffrax.BrownianIncrement)
         for path in ("VirtualBrownianTree", "UnsafeBrownianPath"):
@@ -208,5 +208,5 @@ def _stochastic() -> Iterator[Row]:
                 f"SDE solvers: {name}{', ' + path if path != 'VirtualBrownianTree' else ''}",
                 noisy,
                 POINT,
-                (),
+                without,
             )

@@ -10,17 +10,23 @@ Exits with 1 if a value is wrong, or if an exception is not a `TiducError`.
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from xla_flags import XLA_FLAGS  # noqa: E402
+
+os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from counts import summary  # noqa: E402
@@ -45,19 +51,25 @@ def scalar(case: Case) -> Callable[..., Any]:
     return summed
 
 
-def smooth(arguments: Any) -> tuple[list[Any], list[int]]:
-    """The leaves of the arguments that JAX traces, and the positions of the real ones among these."""
-    leaves = [
-        np.asarray(x) for x in jax.tree.leaves(arguments) if isinstance(x, float | np.ndarray | jax.Array)
+def traced(arguments: Any) -> list[bool]:
+    """Whether each leaf of the arguments is traced: arrays, and numbers outside modules of equinox."""
+    equinox = sys.modules.get("equinox")
+
+    def is_module(x: Any) -> bool:
+        return equinox is not None and isinstance(x, equinox.Module)
+
+    return [
+        isinstance(x, np.ndarray | jax.Array) or (isinstance(x, float) and not is_module(part))
+        for part in jax.tree.leaves(arguments, is_leaf=is_module)
+        for x in jax.tree.leaves(part)
     ]
-    return leaves, [i for i, x in enumerate(leaves) if np.issubdtype(x.dtype, np.inexact)]
 
 
 def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
-    """The scalar as a function of the leaves of the arguments, the leaves, and the positions of the real ones."""
+    """The scalar as a function of the traced leaves, these leaves, and the positions of the real ones among them."""
     everything, structure = jax.tree.flatten(case.arguments)
-    leaves, active = smooth(case.arguments)
-    places = [i for i, x in enumerate(everything) if isinstance(x, float | np.ndarray | jax.Array)]
+    places = [i for i, is_traced in enumerate(traced(case.arguments)) if is_traced]
+    leaves = [np.asarray(everything[i]) for i in places]
     function = scalar(case)
 
     def of(*given: Any) -> Any:
@@ -66,7 +78,7 @@ def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
             whole[i] = x
         return function(*structure.unflatten(whole))
 
-    return of, leaves, active
+    return of, leaves, [i for i, x in enumerate(leaves) if np.issubdtype(x.dtype, np.inexact)]
 
 
 def difference(actual: list[Any], expected: list[Any]) -> float:
@@ -82,52 +94,90 @@ def difference(actual: list[Any], expected: list[Any]) -> float:
     return worst
 
 
-def expectation(part: str, case: Case, directions: list[Any]) -> tuple[str, list[Any]]:
-    """JAX's result for a part, or if JAX has none, its differences: ("along", the change along the directions)."""
-    function, leaves, active = of_leaves(case)
+@dataclass
+class Work:
+    """What the parts of a case share: the imported program and JAX's gradient are made once."""
+
+    case: Case
+
+    def __post_init__(self) -> None:
+        self.function, self.leaves, self.active = of_leaves(self.case)
+        rng = np.random.default_rng(0)
+        self.directions = [rng.standard_normal(self.leaves[i].shape) for i in self.active]
+
+    @cached_property
+    def program(self) -> tiduc.Program:
+        return tiduc.from_jax(scalar(self.case), *self.case.arguments)
+
+    @cached_property
+    def value(self) -> Callable[..., Any]:
+        return jax.jit(self.function)
+
+    @cached_property
+    def gradient(self) -> Callable[..., Any]:
+        return jax.jit(jax.grad(self.function, self.active))
+
+    def moved(self, *some: Any) -> list[Any]:
+        """The leaves, with others in place of the active ones."""
+        given = list(self.leaves)
+        for i, x in zip(self.active, some, strict=True):
+            given[i] = x
+        return given
+
+    def forwards(self, *some: Any) -> Any:
+        """The Hessian-vector product at the given active leaves, forward over reverse."""
+        return jax.jvp(lambda *x: self.gradient(*self.moved(*x)), some, tuple(self.directions))[1]
+
+    def backwards(self, *some: Any) -> Any:
+        """The Hessian-vector product, reverse over reverse."""
+
+        def slope(*x: Any) -> Any:
+            products = zip(self.gradient(*self.moved(*x)), self.directions, strict=True)
+            return sum(jax.numpy.sum(dx * direction) for dx, direction in products)
+
+        return jax.grad(slope, range(len(some)))(*some)
+
+
+def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
+    """JAX's result for a part, or if JAX has none, its differences: ("along", the change along the directions).
+
+    Differences of a gradient are the last choice for `hvp`: a function may define a gradient that is not the derivative
+    of its value, and JAX's second derivative is then another one.
+    """
     if part == "value":
-        return "jax", [jax.jit(function)(*leaves)]
-    gradient = jax.grad(function, active)
-    try:
-        if part in ("gradient", "exported"):
-            return "jax", list(jax.jit(gradient)(*leaves))
-        moved = [leaves[i] for i in active]
+        return "jax", [work.value(*work.leaves)]
+    at = [work.leaves[i] for i in work.active]
+    candidates = [work.gradient] if part in ("gradient", "exported") else [work.forwards, work.backwards]
+    for candidate in candidates:
+        try:
+            given = work.leaves if part in ("gradient", "exported") else at
+            return "jax", list(jax.jit(candidate)(*given))
+        except Exception:  # JAX and its libraries raise errors of many types
+            if part == "exported":
+                raise
 
-        def of(*some: Any) -> Any:
-            given = list(leaves)
-            for i, x in zip(active, some, strict=True):
-                given[i] = x
-            return gradient(*given)
+    step, compiled = 1e-5, work.value if part == "gradient" else work.gradient
 
-        return "jax", list(jax.jit(lambda *x: jax.jvp(of, x, tuple(directions))[1])(*moved))
-    except Exception:  # JAX and its libraries raise errors of many types
-        if part == "exported":
-            raise
-
-    step, compiled = 1e-5, jax.jit(function if part == "gradient" else gradient)
-
-    def at(by: float) -> list[Any]:
-        given = list(leaves)
-        for i, dx in zip(active, directions, strict=True):
-            given[i] = given[i] + by * dx
+    def moved(by: float) -> list[Any]:
+        given = work.moved(*(x + by * dx for x, dx in zip(at, work.directions, strict=True)))
         return [np.asarray(y) for y in jax.tree.leaves(compiled(*given))]
 
-    return "along", [(x - y) / (2 * step) for x, y in zip(at(step), at(-step), strict=True)]
+    return "along", [(x - y) / (2 * step) for x, y in zip(moved(step), moved(-step), strict=True)]
 
 
-def check(case: Case, part: str, engine: str) -> str:
+def check(work: Work, part: str, engine: str) -> str:
     """Raises if tiduc refuses the part, or if a number differs; returns with what the numbers were compared."""
-    function, leaves, active = of_leaves(case)
-    rng = np.random.default_rng(0)
-    directions = [rng.standard_normal(leaves[i].shape) for i in active]
-    kind, expected = expectation(part, case, directions)
-    if part == "exported":
-        program: Any = tiduc.from_jax(jax.grad(function, active), *leaves)
+    case, directions = work.case, work.directions
+    kind, expected = expectation(part, work)
+    if part == "exported":  # only its value is computed
+        program: Any = tiduc.from_jax(
+            jax.grad(work.function, work.active), *work.leaves, custom_derivatives=1
+        )
     else:
-        program = tiduc.from_jax(scalar(case), *case.arguments)
+        program = work.program
         if part != "value":
-            program = program.grad(active) if part == "gradient" else program.hvp(active)
-    actual = list(program.compile(engine=engine)(*leaves, *(directions if part == "hvp" else ())))
+            program = program.grad(work.active) if part == "gradient" else program.hvp(work.active)
+    actual = list(program.compile(engine=engine)(*work.leaves, *(directions if part == "hvp" else ())))
     if kind == "along" and part == "gradient":
         actual = [sum(np.sum(g * d) for g, d in zip(actual, directions, strict=True))]
     error = difference(actual, expected)
@@ -136,10 +186,10 @@ def check(case: Case, part: str, engine: str) -> str:
     return kind
 
 
-def outcome(case: Case, part: str, engine: str) -> tuple[str, str]:
+def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
     """One of "right", "refused", "wrong", "crashed" and "none" (JAX has none), and the reason."""
     try:
-        return "right", check(case, part, engine)
+        return "right", check(work, part, engine)
     except AssertionError as error:
         return "wrong", " ".join(str(error).split())[:300]
     except tiduc.TiducError as error:
@@ -155,70 +205,81 @@ def outcome(case: Case, part: str, engine: str) -> tuple[str, str]:
         return "crashed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def read(journal: Path | None, engine: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """The last outcome of each part in a journal: (the program's name, the part) -> the row."""
+    if journal is None or not journal.exists():
+        return {}
+    known = map(json.loads, journal.read_text().splitlines())
+    return {(row["name"], row["part"]): row for row in known if row["engine"] == engine}
+
+
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The outcome of each part of each case; those in the journal are not computed again."""
-    journal = Path(given.journal) if given.journal else None
-    known = {}
-    if journal is not None and journal.exists():
-        for row in map(json.loads, journal.read_text().splitlines()):
-            known[row["name"], row["part"], row["engine"]] = row
+    known = read(given.journal, given.engine)
     for case in cases():
         if not re.search(given.only, case.name) or not all(map(find_spec, case.needs)):
             continue
+        work = Work(case)
         for part in given.of.split(","):
             if part in case.without:
                 continue
-            row = known.get((case.name, part, given.engine))
+            row = known.get((case.name, part))
             if row is None or row["category"] in ("wrong", "crashed"):
                 start = time.process_time()
-                category, why = outcome(case, part, given.engine)
+                category, why = outcome(work, part, given.engine)
                 seconds = round(time.process_time() - start, 1)
                 row = {"name": case.name, "part": part, "engine": given.engine, "category": category}
                 row |= {"why": why, "seconds": seconds}
-                if journal is not None:
-                    with journal.open("a") as file:
+                if given.journal is not None:
+                    with given.journal.open("a") as file:
                         file.write(json.dumps(row) + "\n")
             yield row
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    """The table of docs/from_jax.md: a row for each library and kind of program."""
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    """The table of docs/from_jax.md: for each library and kind of program, "right of tried" for each part.
+
+    The last two columns name the programs that tiduc refuses, and those for which JAX has no derivative.
+    """
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found:
-        groups[row["name"].partition(":")[0]][row["part"]].append(row)
-    lines = ["| programs | " + " | ".join(PARTS) + " | refused |", "|---" * (len(PARTS) + 2) + "|"]
-    for group, parts in groups.items():
+        groups[row["name"].partition(":")[0]].append(row)
+    heads = ["programs", *PARTS, "refused", "JAX has none"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for group, of_group in sorted(groups.items()):
         cells = []
         for part in PARTS:
-            counted = [row for row in parts[part] if row["category"] != "none"]
-            right = sum(row["category"] == "right" for row in counted)
-            cells.append(f"{right} of {len(counted)}" if counted else "")
-        names = {
-            row["name"].partition(": ")[2]
-            for of in parts.values()
-            for row in of
-            if row["category"] == "refused"
-        }
-        lines.append(f"| {group} | {' | '.join(cells)} | {', '.join(sorted(names))} |")
+            tried = [row for row in of_group if row["part"] == part and row["category"] != "none"]
+            right = sum(row["category"] == "right" for row in tried)
+            cells.append(f"{right} of {len(tried)}" if tried else "")
+        for category in ("refused", "none"):
+            names: dict[str, list[str]] = defaultdict(list)
+            for row in of_group:
+                if row["category"] == category:
+                    names[row["part"]].append(row["name"].partition(": ")[2])
+            cells.append("; ".join(f"{part} of {', '.join(each)}" for part, each in names.items()))
+        lines.append(f"| {group} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("journal", nargs="?")
+    parser.add_argument("journal", nargs="?", type=Path)
     parser.add_argument("--only", default="", help="only programs whose names match this regular expression")
     parser.add_argument("--engine", default="xla")
     parser.add_argument("--of", default=",".join(PARTS))
-    parser.add_argument("--table", action="store_true", help="print the table of docs/from_jax.md")
+    parser.add_argument("--table", action="store_true", help="print the journal as in docs/from_jax.md")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     found = []
-    for row in rows(given):
-        found.append(row)
-        if not given.table and (row["category"] != "right" or row["why"] != "jax"):
-            print(f"{row['category']:8} {row['name']}, {row['part']}: {row['why']}", flush=True)
     if given.table:
+        found = list(read(given.journal, given.engine).values())
         print(table(found))
+    else:
+        for row in rows(given):
+            found.append(row)
+            if row["category"] != "right" or row["why"] != "jax":
+                print(f"{row['category']:8} {row['name']}, {row['part']}: {row['why']}", flush=True)
     counts = Counter(row["category"] for row in found)
     print(summary(counts))
     return int(bool(counts["wrong"] or counts["crashed"]))
