@@ -117,7 +117,7 @@ def has_listeners() -> bool:
 
 @contextmanager
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """Context manager: while its body runs, `listener` gets the messages of `report`, which any thread may send."""
+    """Context manager: while its body runs, `report` also calls `listener`, in any thread that sends a message."""
     global _listeners
     before, _listeners = _listeners, (*_listeners, listener)
     try:

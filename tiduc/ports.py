@@ -144,7 +144,7 @@ def described(port: Port) -> SignatureValue:
     """The name and the array type of a port. Raises `RequestError` if the port's values cannot be passed as arrays."""
     spelled = str(port.type)
     try:
-        # An encoding may follow the comma, such as the bounds of dynamic dimensions.
+        # After a comma, the type may have an encoding, such as the bounds of dynamic dimensions.
         return SignatureValue(
             port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
         )
@@ -153,7 +153,7 @@ def described(port: Port) -> SignatureValue:
 
 
 def shown(ports: Sequence[Port]) -> str:
-    """The ports as a signature lists them, including ports that are not arrays."""
+    """The ports of a signature as a text in parentheses. A port that is not an array is shown by its MLIR type."""
 
     def one(port: Port) -> str:
         try:

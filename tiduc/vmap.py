@@ -112,7 +112,10 @@ def _input(
 def _output(
     b: StablehloBuilder, port: OutputPort, results: Mapping[Value, Value | None], size: int, axis: int | None
 ) -> OutputPort:
-    """An output with its new dimension at `axis`; `results` has the batched values of outputs that are not zero."""
+    """Adds the batch dimension to an output at `axis`. If `axis` is None, the output must not be batched.
+
+    `results` maps the value of each output that is not a symbolic `Zero` to its value in the batched program.
+    """
     value = None if isinstance(port.value, Zero) else results.get(port.value)
     batched = value is not None and value.type != port.type
     if axis is None:

@@ -159,7 +159,7 @@ class _Known(NamedTuple):
 
 
 _COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
-"""The groups that count all their rewrites. They leave a module unchanged if they return 0."""
+"""The groups that return the number of all their rewrites. If such a group returns 0, it has not changed the module."""
 
 
 class _Modules:

@@ -39,7 +39,7 @@ class PreparedFunction:
         """Runs `main` and returns its results. Raises `InputError` for a wrong number or a wrong shape of arguments."""
         inputs = self._type.inputs
         if len(inputs) != len(arguments):
-            raise InputError(f"expects {len(inputs)} arguments, has {len(arguments)}")
+            raise InputError(f"the program takes {len(inputs)} arguments, but the call has {len(arguments)}")
         flat = []
         for i, (x, wanted) in enumerate(zip(arguments, inputs, strict=True)):
             x = np.asarray(x)

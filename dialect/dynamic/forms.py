@@ -122,7 +122,7 @@ class Known:
         self._checked: set[Check] = set(outer._checked) if outer else set()
         self.in_range: list[Form] = (
             outer.in_range if outer else []
-        )  # forms that the program computes, perhaps in i32: they must be checked to be in range
+        )  # linear forms whose values must be checked to fit in i32, because the program may compute them in i32
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":

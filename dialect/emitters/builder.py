@@ -63,7 +63,7 @@ class Builder(Emits[Value, Never]):
         self.tangents: Collection[Value] = ()  # inputs under transposition, which rules must not read
         self._linear: set[Value] = set()
 
-    # ---- the graph's ends -------------------------------------------------------------------------------------
+    # ---- inputs and outputs -----------------------------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
         """Adds the input with this key to the graph, and returns it. If the view has the input already, reuses it.

@@ -81,7 +81,7 @@ def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
 def complex_(op: AnyOp, operands: Operands) -> Replacement:
     """real z + i imag z is z, and real z - i imag z is the conjugate of z.
 
-    Emits the conjugate only in graphs, because it is a CHLO op, and passes on functions may run after CHLO ops are
+    Emits the conjugate only in graphs. It is a CHLO op, and passes on functions may run when CHLO ops have already been
     expanded.
     """
     real = defined_by(operands[0], "stablehlo.real")

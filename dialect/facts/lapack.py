@@ -162,7 +162,7 @@ class CallSettings(dict[str, Any]):
         self.refuse = refuse
 
     def __missing__(self, name: str) -> Any:
-        raise self.refuse(f"its backend_config has no {name}")
+        raise self.refuse(f"the backend_config of the call has no {name}")
 
 
 def _plain(attribute: ir.Attribute) -> Setting:

@@ -59,7 +59,8 @@ def _read(path: str) -> Rates:
         data = json.loads(Path(path).read_text())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not JSON"
-        raise RequestError(f"cannot read the rates that {VARIABLE} names: {why}", path) from None
+        message = f"cannot read the file of rates that the environment variable {VARIABLE} names: {why}"
+        raise RequestError(message, path) from None
     is_complete = isinstance(data, dict) and {*data, "launches"} == set(names)
     if not is_complete or not all(map(_is_rate, data.values())):
         raise RequestError(

@@ -21,7 +21,7 @@ class ValueNumbers:
         self._outputs: dict[Graph, list[Value]] = {}
 
     def of(self, view: View, graph: Graph) -> list[Value]:
-        """The representatives of a graph's outputs, without inactive outputs. They are computed once for each graph."""
+        """The value that represents each active output of a graph: equal values have one representative."""
         if graph not in self._outputs:
             first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
             outputs = [y for y in graph.outputs if y is not None]

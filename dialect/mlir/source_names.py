@@ -40,7 +40,7 @@ def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
 
 
 def _line_starts(text: bytes, count: int) -> list[int]:
-    """The offsets at which the lines of a text start, at most the first `count`."""
+    """The offsets at which the first `count` lines of a text start, or at which all start if there are fewer lines."""
     starts = [0]
     while len(starts) < count and (end := text.find(b"\n", starts[-1])) >= 0:
         starts.append(end + 1)

@@ -51,7 +51,10 @@ class Compressed:
 def compressed(
     format: str, shape: tuple[int, int], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> Compressed:
-    """The pattern with nonzeros at (rows[k], columns[k]), sorted by row for "csr", and by column for "csc"."""
+    """The pattern of a matrix with nonzeros at (rows[k], columns[k]).
+
+    The caller must have sorted the nonzeros by row for "csr", and by column for "csc".
+    """
     major, minor, count = (rows, columns, shape[0]) if format == CSR else (columns, rows, shape[1])
     indptr = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(major, minlength=count), out=indptr[1:])
@@ -79,9 +82,11 @@ def _read(stored: ir.DictAttr) -> Compressed:
         np.array(ir.DenseIntElementsAttr(stored[name])).reshape(-1) for name in ("indptr", "indices")
     )
     if format not in FORMATS or len(shape) != 2 or indptr.dtype != np.int32 or indices.dtype != np.int32:
-        raise ValueError("expects a format, a shape of two numbers, and numbers of i32")
+        raise ValueError(
+            "the format must be csr or csc, the shape must have two sizes, and indptr and indices must be arrays of i32"
+        )
     many, few = shape if format == CSR else shape[::-1]
     is_range = len(indptr) == many + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
     if not is_range or (np.diff(indptr) < 0).any() or ((indices < 0) | (indices >= few)).any():
-        raise ValueError("its indptr and indices do not fit its shape")
+        raise ValueError("indptr and indices do not fit the shape")
     return Compressed(format, (shape[0], shape[1]), indptr, indices)

@@ -30,7 +30,10 @@ class Contraction:
 
     @staticmethod
     def new(batches: Iterable[Iterable[int]], summed: Iterable[Iterable[int]]) -> "Contraction":
-        """The contraction with these batch and contracted dimensions: pairs of left and right dimensions."""
+        """The contraction with the batch dimensions `batches` and the contracted dimensions `summed`.
+
+        Each argument is a pair: dimensions of the left operand, and the matching dimensions of the right operand.
+        """
         (left, right), (over_left, over_right) = (map(tuple, pair) for pair in (batches, summed))
         return Contraction((left, right), (over_left, over_right))
 

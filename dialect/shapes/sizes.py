@@ -32,7 +32,7 @@ Key = tuple[tuple[tuple[Atom, int], ...], int]
 class Size:
     """The size of a dynamic dimension.
 
-    A comparison whose result is not known raises `UnknownSize`, and so does any conversion to int.
+    A comparison raises `UnknownSize` if the known facts do not decide it. A conversion to int always raises it.
     """
 
     __slots__ = ("key",)

@@ -112,7 +112,10 @@ def _selected(
     operands: Sequence[Value],
     flags: Flags,
 ) -> list[Value]:
-    """Runs all branches, and selects each example's results by its index. Other indices select the last branch."""
+    """Runs all branches, and selects the results of each example by the index of the example.
+
+    An index that is out of range selects the last branch.
+    """
     if any(draws(b.view, graph) for graph in record.graphs):
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
     graphs = [b.engine.graph(graph, flags, [True] * record.width).graph for graph in record.graphs]

@@ -160,7 +160,7 @@ def ode_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
     return [(f"n={n},s={s}", {"x": rng.uniform(size=n).tolist(), "s": s}) for n, s in sizes]
 
 
-# ---- lstm: cells with diagonal weights over a text -------------------------------------------------------------------
+# ---- lstm: cells with diagonal weights, which read the characters of a text ------------------------------------------
 
 
 def lstm(given: Json) -> Callable[..., Any]:

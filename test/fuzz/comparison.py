@@ -169,7 +169,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
     pairs = [*zip(b, dy, strict=True), *zip(cx, dx, strict=True)]
     scale = sum(float(np.sum(np.abs(u * v))) for u, v in pairs)
     if not abs(left - right) <= _EXACT * max(1.0, scale):
-        raise Wrong(f"the VJP is not the adjoint of the JVP: {left} and {right}")
+        raise Wrong(f"the VJP is not the adjoint of the JVP: <b, dy> = {left}, but <cx, dx> = {right}")
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
@@ -179,7 +179,7 @@ def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> No
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
         if not error <= _EXACT * 10 * scale:
             raise Wrong(
-                f"{label}, result {i}: {_shown(x)} for {_shown(y)}, relative error {error / scale:.1e}"
+                f"{label}, result {i}: {_shown(x)} instead of {_shown(y)}, relative error {error / scale:.1e}"
             )
 
 

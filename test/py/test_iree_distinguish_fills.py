@@ -114,9 +114,9 @@ def test_without_rewrites_for_speed() -> None:
 
 
 def test_the_derivative_of_a_product_of_complex_numbers() -> None:
-    """The zero that the derivative uses for padding is also a result.
+    """The complex zero with which the derivative pads an array is also a result of the program.
 
-    A barrier hides the zero, and IREE fills with a part of the hidden array.
+    An optimization barrier hides that this zero is a constant, and IREE would pad with a part of its bytes only.
     """
     types = "(tensor<2xcomplex<f64>>, tensor<complex<f64>>) -> tensor<complex<f64>>"
     text = f"""func.func @main(%n: tensor<complex<f64>>, %v: tensor<complex<f64>>, %x: tensor<2xcomplex<f64>>)

@@ -147,7 +147,10 @@ def test_kernels_are_for_one_thread() -> None:
 
 
 def test_threads_beside_loops() -> None:
-    """A small loop becomes one dispatch even if the program has a product. Several threads share a product in tiles."""
+    """A small loop becomes one dispatch even if the program also has a matrix product on several threads.
+
+    A loop that contains a large product does not become a dispatch.
+    """
     wide = "tensor<300x300xf64>"
     product = f"%w = stablehlo.dot_general %z, %z, contracting_dims = [1] x [0] : ({wide}, {wide}) -> {wide}"
     small = (

@@ -207,14 +207,14 @@ def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest
     sources = sources_of(gradient(loop, (32,), (32,)), AVX512)
     assert ran == ["speed", "tiles", "host", "legal"]  # the groups that decide the plan
     next(sources)
-    first = ["legal", "loops", "carries", "regions"]  # without the group "host"
+    first = ["legal", "loops", "carries", "regions"]  # the first attempt leaves the group "host" out
     assert ran[4:] == first
     assert ran[8:] == []
     next(sources)
     assert ran[8:] == [
         "carries",
         "regions",
-    ]  # the second attempt has the loop on the host, and shares the rest
+    ]  # the second attempt runs the loop on the host; the results of the other groups are reused
 
 
 @pytest.mark.more

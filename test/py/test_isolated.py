@@ -210,7 +210,7 @@ def test_the_interpreter_outlives_its_worker() -> None:
     with pytest.raises(Died):
         in_worker(os.abort, SOON)
     np.testing.assert_array_equal(run([np.ones(2)])[0], [2, 2])
-    with pytest.raises(InputError, match="expects 1 arguments, has 0"):
+    with pytest.raises(InputError, match="takes 1 arguments, but the call has 0"):
         run([])
     with pytest.raises(ParseError, match=r"-:1:\d+"):
         Interpreted("func.func @main(")

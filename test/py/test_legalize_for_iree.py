@@ -76,11 +76,11 @@ def test_rewritten(rewritten: Joined, name: str) -> None:
             4,
             "gives the same numbers in each call",
         ),
-        ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "does not fill whole bytes"),
+        ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "must be known and a multiple of 8"),
         (
             "%0 = stablehlo.constant dense<[1, 2]> : tensor<2xi4>",
             2,
-            "loads no constants of i4; use one of i8",
+            "cannot load constants of i4; use a constant of i8",
         ),
     ],
 )

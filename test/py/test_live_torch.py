@@ -205,7 +205,7 @@ def test_a_graph_has_a_limited_number_of_programs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch_graphs, "MOST", 1)
     f = torch.compile(lambda x: torch.sin(x), backend=backend, dynamic=True)
     f(torch.randn(3))
-    with pytest.warns(UserWarning, match="over 1 sets of shapes"):
+    with pytest.warns(UserWarning, match="over 1 combinations of shapes"):
         x = torch.randn(4)
         assert torch.equal(f(x), torch.sin(x))
 
@@ -213,7 +213,7 @@ def test_a_graph_has_a_limited_number_of_programs(monkeypatch: pytest.MonkeyPatc
 def test_refusals_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_graphs, "MOST", 0)
     run = torch_graphs.CompiledGraph(torch.fx.symbolic_trace(lambda x: (torch.sin(x),)), fallback=True)
-    with pytest.warns(UserWarning, match="over 0 sets of shapes"):
+    with pytest.warns(UserWarning, match="over 0 combinations of shapes"):
         for n in (3, 4):
             run(torch.randn(n))
     assert not run._programs

@@ -18,7 +18,7 @@ from tiduc.passes.rules import OPSET
 
 
 def test_worked_example() -> None:
-    """The flat graph of exp(a x) and its derivative toward x has one exponential and three products."""
+    """The merged graph of exp(a x) and of its derivative with respect to x has one exponential and three products."""
     view = view_of(EXP_AX)
     back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = merged(view, [("F0", "p3"), *back.outputs], ["a", "x", *back.keys])

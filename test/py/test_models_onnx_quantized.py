@@ -182,7 +182,7 @@ def column(x: Any) -> Any:
 
 
 def matrices(as_integers: bool) -> Any:
-    """Two layers, with quantized weights as integers and scales, or as the floats for which they stand."""
+    """A model of two layers, whose quantized weights are integers with scales, or dequantized to floats before."""
     random = np.random.default_rng(0)
     codes = {"one": random.integers(-127, 128, (40, 24)), "two": random.integers(0, 256, (8, 40))}
     scales = {"one": random.uniform(1e-3, 2e-3, 40).astype(F32), "two": np.asarray(2e-3, F32)}

@@ -154,7 +154,9 @@ def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
 @pytest.mark.parametrize(("element", "byte"), [("i4", "i8"), ("ui2", "ui8")])
 def test_elements_of_less_than_a_byte_are_refused(element: str, byte: str) -> None:
     """The message is not that of IREE, whose code does not load such constants."""
-    with pytest.raises(tiduc.TiducError, match=f"it loads no constants of {element}; use one of {byte}"):
+    with pytest.raises(
+        tiduc.TiducError, match=f"cannot load constants of {element}; use a constant of {byte}"
+    ):
         tiduc.load(program(f"4x{element}", "00010203")).compile()
 
 

@@ -94,7 +94,7 @@ def swept(code: str, **more: Any) -> runner.Outcome:
         ("print('counts: 3 ok, 1 refused')", False),
         ("print('counts: 3 ok, 1 wrong')", True),
         ("print('counts: 3 ok'); raise SystemExit(1)", True),
-        ("print('3 ok')", True),  # a sweep that died before it ended
+        ("print('3 ok')", True),  # no line "counts: ...": the sweep ended early
     ],
 )
 def test_sweeps_that_fail(code: str, failed: bool) -> None:

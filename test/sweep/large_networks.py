@@ -145,7 +145,7 @@ class LargeNetwork:
         self.steps.append((lambda p, x: layer.function(p[at], x), is_output))
 
     def outputs(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs: the results of some layers, and last the result of the last layer."""
+        """The results of the layers that are marked as outputs, followed by the result of the last layer."""
         *params, x = arguments
         found = []
         for step, is_output in self.steps:
@@ -154,13 +154,13 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Parameters and the input. Their numbers are exact in f32, whatever the element type is."""
+        """Random parameters of all layers, and the input. All elements are exact in f32, whatever the element type is."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]
 
     def cotangents(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Cotangents of the outputs."""
+        """Random cotangents of the outputs."""
         rng = np.random.default_rng([seed, 1])
         given = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self.arguments(0)]
         with jax.enable_x64(True):

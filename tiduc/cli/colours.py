@@ -1,4 +1,4 @@
-"""Decides whether output is coloured, by --color, NO_COLOR, TERM and the terminal."""
+"""Decides from --color, NO_COLOR, TERM and the terminal whether output is coloured."""
 
 import os
 from typing import TextIO

@@ -125,8 +125,8 @@ class _Call(torch.autograd.Function):
 class _Parted(torch.autograd.Function):
     """One call of the forward part of a VJP.
 
-    `backward` calls the backward part. In derivatives of higher order, residuals have cotangents, too; then `backward`
-    calls the VJP of the forward part.
+    `backward` calls the backward part of the VJP. In derivatives of higher order, the residuals have cotangents, too;
+    then `backward` calls the VJP of the forward part instead.
     """
 
     @staticmethod

@@ -68,7 +68,9 @@ def _check(result: object) -> None:
         shape = list(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
         raise RequestError(f"the function must return a real scalar tensor, not {shape}")
     if not result.requires_grad:
-        raise RequestError("the result of the function has no derivative in its arguments")
+        raise RequestError(
+            "the result of the function does not depend differentiably on the arguments of the function"
+        )
 
 
 def _reads_others(result: torch.Tensor, tracked: Sequence[torch.Tensor]) -> bool:

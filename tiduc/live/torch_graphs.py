@@ -62,10 +62,10 @@ class CompiledGraph:
         return program(*inputs)
 
     def _made(self, inputs: Sequence[Input]) -> "GraphProgram | None":
-        """The compiled program for the inputs; None if PyTorch runs the graph."""
+        """Compiles the graph for the shapes and scalars of these inputs. Returns None if PyTorch must run the graph."""
         try:
             if len(self._programs) >= MOST:
-                raise Unsupported(f"the graph has over {MOST} sets of shapes and numbers")
+                raise Unsupported(f"the graph was called with over {MOST} combinations of shapes and scalars")
             _refuse(self.graph, inputs)
             with torch.random.fork_rng([]):  # compiling must not change the random numbers of later calls
                 return GraphProgram(self.graph, inputs)

@@ -317,7 +317,7 @@ _RULES: dict[str, Rule] = {
     "tensor.extract": _extract,
     "tensor.from_elements": _from_elements,
 }
-"""The rule for each op that exporters are known to leave."""
+"""The rule for each op outside StableHLO that exporters are known to leave in their programs."""
 
 
 def floor_divide(b: IrEmitter, x: IrValue, y: IrValue) -> IrValue:

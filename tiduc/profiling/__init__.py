@@ -54,7 +54,7 @@ def profile(
     if options.lapack != LOOPS:
         raise RequestError("programs with factorizations by callbacks cannot be profiled: use --lapack loops")
     if not usual_device(options.target).startswith("local-"):
-        raise RequestError(f"a profile is for CPUs, not for {options.target}")
+        raise RequestError(f"only programs for CPUs can be profiled, not programs for {options.target}")
     module, places = numbered(program.lower())
     with scratch_folder() as folder:
         vmfb, dispatches = with_dispatches(module, replace(options, cached=False), folder)

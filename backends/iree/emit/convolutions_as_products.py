@@ -88,7 +88,10 @@ def precision(op: IrOp) -> dict[str, ir.Attribute]:
 def _summed_over_window(
     b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
 ) -> IrValue:
-    """y as (batch, places..., group, out), as a sum with one product for each element of the window."""
+    """The result of a convolution, computed as the sum of one product for each element of the window.
+
+    `places` has the spatial sizes of the result, whose shape is (batch, places..., group, out).
+    """
     total = None
     for k in np.ndindex(*w.sizes):
         first = [i * d for i, d in zip(k, w.dilation, strict=True)]

@@ -36,7 +36,7 @@ WHOLE = 1.5 * 2.0**52
 The bits of these floats, read as integers, are consecutive.
 """
 
-_BIAS = 1023 << 52  # the bits of 1
+_BIAS = 1023 << 52  # the bits of the f64 number 1.0
 
 
 class Powers(NamedTuple):

@@ -68,7 +68,9 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     if not (b.cpu or b.settings.spirv):
         down, up = (b.emit(f"stablehlo.{name}", (number,), number.type) for name in ("floor", "ceil"))
         number = b.select(b.compare(number, 0, "LT"), up, down)
-    is_beyond = b.compare(number, float(beyond), "GE")  # `beyond - 1` may not be representable as a float
+    is_beyond = b.compare(
+        number, float(beyond), "GE"
+    )  # with `beyond`, because `beyond - 1` may not be a float
     y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
     greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)
     return [b.select(is_beyond, greatest, y)]
@@ -111,7 +113,10 @@ def _is_signed(x: IrValue) -> bool:
     upstream="https://github.com/openxla/stablehlo/pull/2989",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Bitcasts a complex array as an array of parts with a trailing dimension of size 2. None for real types."""
+    """Bitcasts from or to a complex type by an array of its parts, which has a trailing dimension of size 2.
+
+    Returns None if the types of the operand and the result are real.
+    """
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
         return None

@@ -183,10 +183,10 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 
 def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """The results for an empty matrix: zeros. Raises `Unsupported` if a result for vectors has elements."""
+    """The results for an empty matrix: zeros. Raises `Unsupported` if a result of singular vectors is not empty."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
-        raise refused(op, "the matrix is empty, but a result for vectors is not")
+        raise refused(op, "the matrix is empty, but the result type for its singular vectors has elements")
     return [b.zero(y.type) for y in op.results]
 
 

@@ -89,7 +89,7 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
     if 1 < width < 8 and not cpu:
         raise refused(op, f"code for GPUs reads each element of {type_} as a whole byte")
     if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
-        raise refused(op, f"{type_} does not fill whole bytes")
+        raise refused(op, f"the size of {type_} in bits must be known and a multiple of 8")
 
 
 def _check_constant(op: IrOp) -> None:
@@ -99,7 +99,9 @@ def _check_constant(op: IrOp) -> None:
     type_ = element(op.results[0])
     if isinstance(type_, ir.IntegerType) and 1 < type_.width < 8:
         byte = str(type_).replace(str(type_.width), "8")
-        raise refused(op, f"it loads no constants of {type_}; use one of {byte}, and convert it")
+        raise refused(
+            op, f"code for CPUs cannot load constants of {type_}; use a constant of {byte}, and convert it"
+        )
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
@@ -110,5 +112,5 @@ def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
         callee, caller = error.args[1][:2]
         raise refused(
             called[caller][callee],
-            f"@{caller} calls itself, directly or through others, and the compiler would never end",
+            f"@{caller} calls itself, directly or through other functions; the compiler would not terminate",
         ) from None

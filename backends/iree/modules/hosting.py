@@ -12,7 +12,8 @@ been read.
 
 The edit places the results in the order in which they are written, so that results that are not written yet are
 adjacent. It then places each array in the smallest gap in the memory of results that is free while the array is live:
-the array is hosted. Without such a gap, the array stays in the second allocation, where `placement.py` places it.
+the array is hosted. Without such a gap, the array stays in the allocation for other arrays, where `placement.py` places
+it.
 
 An array is hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the
 host does not host arrays, because the region may run again when results already have their values. Functions with
@@ -59,9 +60,9 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""Arrays of a region are hosted only if this saves at least so many bytes.
+"""The fewest bytes by which hosting must reduce the peak memory of a region's allocation for arrays other than results.
 
-The saving is the decrease of the peak memory of the second allocation.
+If hosting saves fewer bytes, the region hosts no arrays.
 """
 
 _FUNCTIONS = "util.func", "util.initializer"
@@ -186,7 +187,7 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an op `execute`. None unless it has a pack of results, and exactly one pack of other arrays.
+    """The region of an op `execute`. Returns None unless it has a pack of results and exactly one pack of other arrays.
 
     Packs that earlier regions change do not count; `changed` has the first results of these packs.
     """
@@ -233,9 +234,9 @@ def _steps_of(value: IrValue, steps: Mapping[ir.Operation | None, int], body: ir
 
 
 def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
-    """Returns the offsets of the results, and the offset of each hosted array by the array's index in its pack.
+    """Returns the allocation of the results, and a map from each hosted array to its offset in that allocation.
 
-    Returns None if hosting saves too little.
+    The keys of the map are the indices of the arrays in `region.of_arrays`. Returns None if hosting saves too little.
     """
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
@@ -305,7 +306,7 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 
 
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
-    """Moves arrays to the memory of results, and empties their slices of the pack.
+    """Hosts arrays: moves them to the memory of results, and sets the sizes of their slices of the pack to 0.
 
     `places` are values: the size of the memory of the results, then the offsets of the results. `moved` maps the
     indices of arrays to their new offsets. `none` is the constant 0.

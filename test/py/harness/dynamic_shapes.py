@@ -79,9 +79,10 @@ class _Case:
 
 
 def _check(program: Program, cases: Sequence[_Case], order: int, everywhere: bool) -> None:
-    """Checks the derivatives of a program, compiled for all sizes, at each point.
+    """Compares the derivatives of a program with dynamic sizes to those of the program with static sizes.
 
-    Without `everywhere`, higher orders are checked at the first point only.
+    Each case has a point and the program with the sizes of that point. Derivatives of first order are compared at each
+    point. Those of higher orders are compared at each point if `everywhere` is true, and else only at the first point.
     """
     wrt = active(cases[0].point)
     more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}

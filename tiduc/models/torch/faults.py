@@ -130,7 +130,7 @@ def _line_in(text: str) -> str:
 
 
 def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) -> str:
-    """The line of the user's code with the first call of an operator in the message; "" if there is none."""
+    """The line of the user's code that first calls an operator named in `message`; "" if no such line is known."""
     names = {f"aten.{name}" for name in _OPERATOR.findall(message)}
     for node in exported.graph.nodes if exported is not None and names else ():
         target = str(node.target)

@@ -50,7 +50,7 @@ _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 
 
 class Repeat(NamedTuple):
-    """A sequence of `period` ops that occurs `copies` times in succession. The first op has the number `start`."""
+    """`copies` equal sequences (the copies) of `period` ops, in succession. The first op has the number `start`."""
 
     start: int
     period: int
@@ -68,7 +68,7 @@ class Repeat(NamedTuple):
 
 
 class RepeatFunction(NamedTuple):
-    """The function that replaces the copies of a repeat. A pair (i, n) is operand n, or result n, of op i of a copy.
+    """The function whose calls replace the copies of a repeat. (i, n) is operand n, or result n, of op i of a copy.
 
     - `inner` maps operands that are computed in the copy to the results that they read.
     - `constants` maps operands that are constants to the ops of the constants.
@@ -121,7 +121,7 @@ def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
 
 
 def _broadcast_where_read(op: ir.Operation) -> None:
-    """Replaces a broadcast by a copy for each reader, so that no function takes or returns a broadcast array."""
+    """Emits a broadcast anew for each op that reads it, so that no function takes or returns a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
@@ -280,7 +280,7 @@ def _is_stored(x: IrValue) -> bool:
 def _planned(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function. Leaves out the first or the last copy if no function fits all. None if none fits."""
+    """A repeat and its function. If no function fits all copies, omits the first or last. Returns None if none fits."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -291,10 +291,10 @@ def _planned(
 def _part(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> RepeatFunction | None:
-    """The function that can replace every copy of a repeat. Returns None if no function fits.
+    """The function whose calls can replace all copies of a repeat. Returns None if the copies differ too much.
 
-    `of` maps values to their origins (`origins.py`). A function does not fit if IREE may find two of its inputs to be
-    equal in some copy, because IREE would then mix up the inputs (see the pass `allow_inlining`).
+    Also returns None if IREE might prove in one of the calls that two inputs are equal, because IREE would then mix up
+    these inputs (see the pass `allow_inlining`). `of` maps values to their origins (`origins.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
@@ -377,7 +377,7 @@ def _outline(
 
 
 def _fill(block: ir.Block, ops: Sequence[ir.Operation], part: RepeatFunction) -> None:
-    """Fills a function's block with copies of `ops` and of the constants that they read."""
+    """Clones `ops`, and the constants that they read, into a function's block."""
     ip = ir.InsertionPoint(block)
     constants: dict[ir.Operation, IrValue] = {}
     for constant in part.constants.values():

@@ -248,7 +248,7 @@ class _Workgroup:
         return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
 
     def in_panels(self, k: Vectors, s: _Summed) -> IrValue:
-        """Copies a part of y to panels: an array (panel, summed element, column)."""
+        """Copies the rows of y in part s of the contracted dimension to an array (panel, row in the part, column)."""
         form, y = self.plan.form, self.y
         copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
@@ -260,7 +260,7 @@ class _Workgroup:
     def row_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """Copies row `at` of a part of y to panel i. Returns the panels."""
+        """Copies row `at` of part s of y to panel i. Returns the panels."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
@@ -268,7 +268,7 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """Copies rows of a part of y to panel i, as many from `at` on as a vector has elements. Returns the panels.
+        """Copies rows of part s of y to panel i: from `at` on, as many as a vector has elements. Returns the panels.
 
         y has its columns contiguous in memory, so vectors along columns are loaded and transposed.
         """
@@ -345,7 +345,10 @@ class _Workgroup:
         return z
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[IrValue]:
-        """Yields the elements of x in a tile's rows at index `at` of a part, and emits each when it is requested."""
+        """Yields, for each row of a tile, the element of x at index `at` of part s of the contracted dimension.
+
+        Each load is emitted only when the iterator reaches it.
+        """
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
             row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
@@ -355,7 +358,7 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The vectors of y in the columns of panel i, at `at` in a part of the contracted dimension.
+        """The vectors of y in the columns of panel i, at index `at` of part s of the contracted dimension.
 
         They are read from the panel if `copied` is true, and from y otherwise.
         """

@@ -164,7 +164,7 @@ def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrValue:
-    """Computes a gather whose slices have the sizes `taken`, element by element."""
+    """Computes a gather element by element. `taken` has the sizes of the slices that it gathers."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     own, rank = arrays.sizes_of(b, x), len(op.results[0].type.shape)

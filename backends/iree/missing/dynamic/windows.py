@@ -227,7 +227,7 @@ def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrVal
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
-    """The product of x with the kernel at one spatial index. It contracts the dimension of features.
+    """Multiplies all of x by `kernel`, one spatial element of a convolution's kernel, and sums over the features.
 
     With feature groups, the result has the shape (batch, spatial..., group, out).
     """

@@ -25,10 +25,10 @@ from tiduc.dialect.ops.traits import ASSOCIATIVE, ELEMENTWISE
 from tiduc.dialect.ops.verify import SEED
 
 _MOST_WORK = 2**20
-"""The most elements and products that all ops together may compute. The evaluation of so many takes about a second."""
+"""The most elements and products that all ops together may compute. Evaluating this many takes about a second."""
 
 _OP_WORK = 32
-"""The work of reading an op, in elements."""
+"""The cost of evaluating one op, in elements, in addition to the cost of the elements that it computes."""
 
 _DEEPEST = 50
 
@@ -37,10 +37,10 @@ Ids = NDArray[np.int64]
 
 
 class ScalarArray(NamedTuple):
-    """An array as indices of scalar ops: `ids` has, for each element, the index of the op that computes it.
+    """An array whose elements are scalar ops: `ids` has, for each element, the index of the op that computes it.
 
-    All places along the dimension `lane` share their ops. `tangent` says that the array is computed from basis vectors
-    of a Jacobian.
+    All places along the dimension `lane` share their ops, so `ids` has size 1 along it. `tangent` says that the array
+    is computed from basis vectors of a Jacobian.
     """
 
     ids: Ids
@@ -49,7 +49,7 @@ class ScalarArray(NamedTuple):
 
 
 class Evaluation:
-    """Evaluates the functions of a module on arrays of numbers. `rules` has the functions for ops, by their names."""
+    """Evaluates the functions of a module on arrays of scalar ops. `rules` maps names of ops to their functions."""
 
     def __init__(self, numbers: ScalarOps, module: IrOp, rules: "Mapping[str, Rule]") -> None:
         self.numbers = numbers
@@ -61,7 +61,7 @@ class Evaluation:
         ] = []  # the values of each function that is being evaluated
 
     def run(self, function: IrOp, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
-        """The results of a function. Raises `TooLarge` if the program is not one of few scalar ops."""
+        """The results of a function. Raises `TooLarge` if few scalar ops cannot express the function."""
         if len(self._known) > _DEEPEST:
             raise TooLarge("nested calls")
         self._known.append({})
@@ -70,7 +70,7 @@ class Evaluation:
         return results
 
     def block(self, block: ir.Block, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
-        """The values that a block of the current function returns."""
+        """Evaluates the ops of a block of the current function. Returns the values that the block returns."""
         known = self._known[-1]
         known |= zip(block.arguments, arguments, strict=True)
         for op in operations(block):
@@ -114,19 +114,19 @@ class Evaluation:
         self.spend(math.prod(type_.shape))
 
     def spend(self, work: int) -> None:
-        """Counts work. Raises `TooLarge` after too much."""
+        """Adds `work` to the work of the evaluation. Raises `TooLarge` if the total exceeds `_MOST_WORK`."""
         self._work += work
         if self._work > _MOST_WORK:
             raise TooLarge("work")
 
     def equals(self, index: int, value: int) -> int:
-        """Whether an integer has a value."""
+        """The index of an op that tells whether the integer of op `index` equals `value`."""
         return self.numbers.apply(
             "EQ", "i1", index, self.numbers.constant(value, self.numbers.all[index].kind)
         )
 
     def picked(self, kind: str, index: int, options: Sequence[Ids]) -> Ids:
-        """The array among `options` that an integer selects. The options belong to its range."""
+        """Selects one of `options` by the integer of op `index`. Its least value selects the first option."""
         first, _ = self.numbers.range(index)
         *others, found = options
         for i, option in reversed(list(enumerate(others))):
@@ -151,7 +151,7 @@ class Evaluation:
         return ScalarArray(self.mapped(name, kind, *ids), lane)
 
     def mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
-        """The numbers that an op computes of the elements of arrays."""
+        """Applies a scalar op to the elements of arrays. Returns the indices of the ops for the resulting elements."""
         arrays = np.broadcast_arrays(*xs)
         found = [
             self.numbers.apply(name, kind, *map(int, of))
@@ -160,7 +160,7 @@ class Evaluation:
         return np.array(found, np.int64).reshape(arrays[0].shape)
 
     def aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
-        """The indices of arrays of one shape, with a common lane. Scalars have none."""
+        """The `ids` of arrays of one shape, and their lane (None if no array has one). A scalar keeps shape []."""
         lanes = {x.lane for x in xs if x.lane is not None}
         if len(lanes) > 1:
             raise TooLarge("places along several dimensions")
@@ -293,7 +293,7 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape(rows.shape[:-1]), lane)
 
     def total(self, name: str, kind: str, terms: Sequence[int]) -> int:
-        """The index of the op that adds the scalars `terms`, or reduces them by the op `name`. Gives 0 for no terms."""
+        """Adds ops that reduce `terms` by the op `name`. Returns the index of the result, which is 0 without terms."""
         if not terms:
             return self.numbers.constant(0, kind)
         sum_ = int(terms[0])
@@ -338,7 +338,7 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape([n for part in sizes for n in part]), lane)
 
     def _product(self, kind: str, row: Ids, column: Ids) -> int:
-        """The index of the op that computes the inner product of two rows of scalars."""
+        """Adds the ops for the inner product of `row` and `column`, and returns the index of the last one."""
         pairs = zip(row.tolist(), column.tolist(), strict=True)
         return self.total("add", kind, [self.numbers.apply("multiply", kind, x, y) for x, y in pairs])
 
@@ -347,7 +347,7 @@ def uniform(ids: Ids, d: int) -> Ids:
     """The array at the first index of dimension d. Raises `TooLarge` if the array varies along this dimension."""
     first = np.take(ids, [0], d)
     if not (ids == first).all():
-        raise TooLarge("numbers that differ between places")
+        raise TooLarge("numbers that differ between places of the lane")
     return first
 
 

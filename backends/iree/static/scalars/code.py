@@ -40,11 +40,11 @@ class ArrayPort:
 
     @property
     def stride(self) -> int:
-        """The distance, in elements, between successive places of the lane in memory. 0 without a lane."""
+        """The distance in memory, in elements, of successive places of the lane. It is 0 if the array has no lane."""
         return 0 if self.array.lane is None else prod(self.shape[self.array.lane + 1 :])
 
     def offset(self, element: int) -> int:
-        """The offset in memory of an element at the first place. `element` is its index in the flattened `ids`."""
+        """The offset in memory of an element at place 0 of the lane. `element` is its index in the flattened `ids`."""
         lane = self.array.lane
         if lane is None:
             return element
@@ -72,7 +72,10 @@ def _conversion(of: str, to: str) -> str:
 
 
 class ScalarCode:
-    """Emits the function of a program. Vectors hold `width` places of the lane. The code is scalar if `width` is 1."""
+    """Emits the LLVM function that runs a program of scalar ops for each index (place) of the lane.
+
+    Each vector holds values for `width` consecutive places of the lane. The code is scalar if `width` is 1.
+    """
 
     def __init__(
         self, numbers: ScalarOps, inputs: Sequence[ArrayPort], outputs: Sequence[ArrayPort], width: int
@@ -84,7 +87,7 @@ class ScalarCode:
         self._count = 0
 
     def function(self, name: str, places: int) -> str:
-        """The text of the function, which computes `places` places of the lane, and of the kernel that calls it."""
+        """The text of the function, which loops over `places` places of the lane, and of the kernel that calls it."""
         if places == 1:
             self._body("%zero")
         else:

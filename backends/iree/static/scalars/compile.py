@@ -62,7 +62,7 @@ def compile_scalars(
 
 
 class Scalars(NamedTuple):
-    """The scalar ops of a program, and its arguments and results. `places` is the size of the lane, 1 if none."""
+    """A program as scalar ops, with its arguments and results. `places` is the size of the lane, or 1 if it has none."""
 
     numbers: ScalarOps
     inputs: list[ArrayPort]
@@ -164,7 +164,7 @@ def _word(key: str, target: str) -> str:
 
 
 def _host(interface: Interface) -> str:
-    """The text of the C file."""
+    """The text of the C file whose function calls the kernel."""
     name, signature = interface.name, interface.signature
     taken, given = ([size_of(x.type) for x in side] for side in (signature.inputs, signature.outputs))
     pointers = interface.pointers()

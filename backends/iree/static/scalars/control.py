@@ -1,4 +1,4 @@
-"""Loops of known trip counts, unrolled, and branches, of which both are computed.
+"""Unrolls loops with known trip counts, and computes all branches of a conditional.
 
 %y = "stablehlo.if"(%flag)      select(flag, y of the first branch, y of the second branch)
 """
@@ -36,7 +36,7 @@ def case(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> list[ScalarArray
 
 
 def _branches(e: Evaluation, op: IrOp, flags: Sequence[int]) -> list[ScalarArray]:
-    """The results of the branch of the first flag that holds; of the last branch, if none holds."""
+    """The results of the branch of the first flag that is true, or of the last branch if no flag is true."""
     for flag, region in zip(flags, op.regions, strict=False):
         value = e.numbers.value(flag)
         if value:

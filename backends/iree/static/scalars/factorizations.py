@@ -1,7 +1,7 @@
 """LU and Cholesky factors and triangular solves of small matrices, unrolled.
 
-The ops and their order are those of the programs for arrays (`linear_algebra/lu.py`, `cholesky.py`,
-`triangular_solve.py`), so that pivots, `info` and the results for singular matrices and NaN are equal.
+The ops and their order are those of the algorithms for large matrices (`linear_algebra/lu.py`, `cholesky.py`,
+`triangular_solve.py`), so that both give equal pivots, `info`, and results for singular matrices and NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ OfMatrices = Callable[..., Sequence[Ids]]
 
 
 def lu_factors(n: ScalarOps, kind: str, a: Rows) -> tuple[Rows, list[int], int]:
-    """Both factors in one matrix, the pivots, counted from zero, and `info`."""
+    """The LU factors in one matrix, the indices of the pivot rows (counted from zero), and `info`."""
     rows, pivots, zero = [list(row) for row in a], [], n.constant(0, kind)
     for j in range(min(len(rows), len(rows[0]))):
         pivots.append(_exchange_for_pivot(n, kind, rows, j))
@@ -40,7 +40,7 @@ def lu_factors(n: ScalarOps, kind: str, a: Rows) -> tuple[Rows, list[int], int]:
 
 
 def _exchange_for_pivot(n: ScalarOps, kind: str, rows: Rows, j: int) -> int:
-    """Exchanges row j and that of the pivot of column j. Returns the pivot's row.
+    """Exchanges row j with the row of the pivot of column j. Returns the index of the pivot's row.
 
     The pivot is the first of the largest entries on and below the diagonal. A NaN is not larger than a number.
     """
@@ -64,7 +64,7 @@ def _exchange_for_pivot(n: ScalarOps, kind: str, rows: Rows, j: int) -> int:
 
 
 def cholesky_factor(n: ScalarOps, kind: str, a: Rows, lower: bool, keep: bool) -> tuple[Rows, int]:
-    """The factor and `info`. The other triangle is zero, or that of the matrix if `keep` is set."""
+    """The Cholesky factor and `info`. The other triangle is zero, or if `keep` is set, that of the matrix."""
     size = len(a)
     u = [[a[c][i] if lower else a[i][c] for c in range(size)] for i in range(size)]
     for i in range(size):
@@ -89,7 +89,7 @@ def cholesky_factor(n: ScalarOps, kind: str, a: Rows, lower: bool, keep: bool) -
 def solution(
     n: ScalarOps, kind: str, a: Rows, c: Rows, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> Rows:
-    """x of op(a) x = c if `left` is set, else of x op(a) = c. Reads one triangle of a."""
+    """The solution x of op(a) x = c if `left` is set, and else of x op(a) = c. Reads only one triangle of a."""
     if not left:
         turned = solution(n, kind, a, _turned(c), True, lower, unit, not transpose)
         return _turned(turned)
@@ -129,7 +129,7 @@ def _minus_product(n: ScalarOps, kind: str, x: int, y: int, z: int) -> int:
 
 
 def _number_of_first(n: ScalarOps, flags: Sequence[int]) -> int:
-    """One plus the index of the first flag that holds; 0 if there is none."""
+    """The number 1 + i, where i is the index of the first flag that is true. It is 0 if no flag is true."""
     found = n.constant(0, "i32")
     for i, flag in reversed(list(enumerate(flags))):
         found = n.apply("select", "i32", flag, n.constant(i + 1, "i32"), found)
@@ -142,7 +142,7 @@ def _number_of_first(n: ScalarOps, flags: Sequence[int]) -> int:
 def _on_matrices(
     e: Evaluation, op: IrOp, xs: Sequence[ScalarArray], ranks: Sequence[int], function: OfMatrices
 ) -> list[ScalarArray]:
-    """The results of a function of matrices, or of vectors, at each place of the batch."""
+    """Applies `function`, a function of matrices or vectors, to the operands at each index of the batch dimensions."""
     shapes = [list(x.type.shape) for x in op.operands]
     count = len(shapes[0]) - ranks[0]
     if max(shapes[0][count:]) > LARGEST:
@@ -177,7 +177,10 @@ def _cholesky(
 
 
 def _lu(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray], as_permutation: bool) -> list[ScalarArray]:
-    """The factors, the pivots, and `info`; or the pivots, counted from zero, and the permutation of rows."""
+    """The LU factors, their pivots and `info`.
+
+    With `as_permutation`, pivots are counted from zero, and the permutation of the rows replaces `info`.
+    """
     n, kind = e.numbers, kind_of(op.operands[0])
 
     def of(a: Rows) -> Sequence[Ids]:

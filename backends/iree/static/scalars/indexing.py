@@ -1,4 +1,4 @@
-"""Slices, gathers and scatters whose places are computed: each result selects among the elements that it may be.
+"""Slices, gathers and scatters at computed indices. Each result selects among the elements that the index may mean.
 
 %y = stablehlo.dynamic_slice %x, %i, sizes = [1]      %i is 0 or 1:  select(i == 0, x0, x1)
 """
@@ -21,7 +21,7 @@ from tiduc.backends.iree.static.scalars.numbers import TooLarge
 from tiduc.dialect.ops.ir_types import IrOp
 
 _BODY_WORK = 16
-"""The work of evaluating a scatter's body for one element."""
+"""The cost of evaluating a scatter's body for one element, in elements (see `Evaluation.spend`)."""
 
 
 def dynamic_slice(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:

@@ -2,11 +2,11 @@
 
     mul(x, 1) -> x      add(x, neg(y)) -> sub(x, y)      mul(neg(x), y) -> neg(mul(x, y))      mul(x, zero) -> zero
 
-The last rule holds for `zero` alone, a zero of the structure of a derivative: an element of a basis vector, or padding
-of a tangent. A product of a zero that the program has as a number is computed, since x may be infinite or NaN.
+The last rule holds only if `zero` is a structural zero of a derivative: an element of a basis vector, or padding of a
+tangent. A product with any other zero constant is computed, because x may be infinite or NaN.
 
-Integers and truth values, such as the pivots of a factorization, are numbers too. An op on integers that may overflow
-is refused.
+Integers and truth values, such as the pivots of a factorization, are computed by scalar ops, too. Ops on integers that
+may overflow are refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ FLOATS = "f64", "f32"
 
 
 class Operator(NamedTuple):
-    """How an op is computed: on constants by `fold`, on floats by the op `llvm.NAME` of LLVM's dialect.
+    """How an op is computed: on constants by NumPy's `fold`, on floats by the op `llvm` of LLVM's dialect.
 
-    Without `fold`, constants are computed at run time; without `llvm`, only constants are computed. `integers`: the op
-    of NumPy is that of StableHLO for integers too. `of_integers`: the op of LLVM's dialect for them. `library`: the
-    code calls the C library. For comparisons, the ops are predicates.
+    Without `fold`, ops on constants are computed at run time. Without `llvm`, only ops on constants are supported.
+    `integers` says that `fold` is right for integers, too. `of_integers` is the op of LLVM's dialect for integers.
+    `library` says that the code calls the C library. For comparisons, `llvm` and `of_integers` are predicates.
     """
 
     fold: Callable[..., Any] | None
@@ -68,11 +68,11 @@ OPERATORS = COMPARISONS | {
 
 
 _OF_TRUTH = "EQ", "NE", "and", "or", "xor", "select"
-"""The ops on truth values: LLVM's other ops would take `true` for -1."""
+"""The ops on truth values. Other ops of LLVM would read `true` as the integer -1."""
 
 
 class TooLarge(Exception):
-    """Raised if a program has too many scalar ops, or an op that has no form as scalar ops."""
+    """Raised if a program needs too many scalar ops, or contains an op that scalar ops cannot express."""
 
 
 class ScalarOp(NamedTuple):
@@ -132,7 +132,7 @@ class ScalarOps:
         return _value(number) if number.name in (CONSTANT, ZERO) else None
 
     def range(self, i: int) -> Range:
-        """The range of an integer."""
+        """The range of the values of op i, whose result is an integer."""
         return self._ranges[i]
 
     def is_zero(self, i: int) -> bool:
@@ -156,7 +156,7 @@ class ScalarOps:
         return self._of(ScalarOp(name, kind, operands))
 
     def _check(self, name: str, kind: str, of: str) -> None:
-        """Raises `TooLarge` for an op that the code does not have. `of` is the type of the operands."""
+        """Raises `TooLarge` if the generated code does not support an op. `of` is the type of the last operand."""
         operator = OPERATORS.get(name)
         if name == "convert":
             known = of not in FLOATS or kind in FLOATS
@@ -181,7 +181,7 @@ class ScalarOps:
         return found
 
     def _range_of(self, number: ScalarOp) -> Range:
-        """The range of an integer. Raises `TooLarge` for an op on integers that may overflow."""
+        """The range of the integers that an op computes. Raises `TooLarge` if the op may overflow."""
         if number.kind in FLOATS:
             return 0, 0
         if number.name in (CONSTANT, ZERO):
@@ -210,7 +210,7 @@ class ScalarOps:
         return self.constant(value, kind)
 
     def _short(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
-        """An equal number without this op, if there is one."""
+        """The index of a simpler op that is equal to this op. Returns None if there is none."""
         x, *rest = operands
         if name == "select":
             return self._selected(kind, x, *rest)
@@ -236,7 +236,7 @@ class ScalarOps:
         return None
 
     def _short_of_integers(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
-        """A shorter form of an op on integers or truth values."""
+        """Like `_short`, for an op on integers or truth values."""
         if name == "not" and kind == "i1":
             return self.apply("xor", kind, operands[0], self.constant(True, kind))
         if len(operands) != 2:
@@ -263,7 +263,7 @@ class ScalarOps:
         return None
 
     def _inverse(self, i: int) -> int | None:
-        """The truth value whose inverse this number is, or None."""
+        """The index of the op for x if op i computes `not x` for a truth value x. Returns None for other ops."""
         number = self.all[i]
         if number.name != "xor" or number.kind != "i1":
             return None

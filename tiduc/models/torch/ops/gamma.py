@@ -14,7 +14,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 _MOST = 100_000
-"""The largest number of iterations; in f64, about 9 sqrt(a) are needed if x is near a."""
+"""The most iterations of the series of an incomplete gamma function of (a, x). In f64, x near a needs 9 sqrt(a)."""
 
 _TINY = {"f32": 1e-30, "f64": 1e-300}
 

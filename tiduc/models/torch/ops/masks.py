@@ -53,7 +53,7 @@ def assigned(
     rows = values.dim() - trail  # the dimensions of x before the mask, and the dimension of the mask's places
     if any(index is not None for index in indices[lead + 1 :]) or (rows > 0 and values.shape[rows - 1] != 1):
         raise Unsupported(
-            "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
+            "y[mask] = x is supported only if all masked positions get the same value; use torch.where(mask, x, y)"
         )
     if rows > 0:
         values = values.reshape(*values.shape[: rows - 1], *[1] * mask.dim(), *values.shape[rows:])
