@@ -1,6 +1,6 @@
-"""Functions that stages lend to the rules of calls, branches and loops, as `b.engine`.
+"""Functions of stages that the rules of calls, branches and loops may call: the attribute `b.engine` of their builder.
 
-A linearize rule gets a `Linearizing`, and a transpose rule a `Transposing`: neither has the functions of the other.
+In a linearize rule, `b.engine` is a `Linearizing`. In a transpose rule, it is a `Transposing`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ class Hoisted:
 
 
 class LentSplit(Protocol):
-    """The linear graph of a closed graph, and the primal values that it reads (`passes/engine/split.py`)."""
+    """A linearized closed graph: its linear graph, and the primal values that this graph reads (`engine/split.py`)."""
 
     @property
     def primal(self) -> Graph: ...
@@ -47,7 +47,7 @@ class LentSplit(Protocol):
         """A copy whose residuals take as few bytes as possible."""
 
     def extended(self, b: StablehloBuilder, more: Sequence[Value | ir.Type]) -> Graph:
-        """The primal graph with more outputs."""
+        """The primal graph with `more` as further outputs."""
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
         """The linear ops to hoist out of a loop. The last `count` active inputs are loop invariants."""
@@ -86,12 +86,12 @@ class CloseGraph(Protocol):
 
 class BatchGraph(Protocol):
     def __call__(self, view: View, graph: Graph, at: Sequence[bool], size: int) -> Graph:
-        """The closed graph for `size` values of the inputs that `at` flags, with all outputs batched."""
+        """A closed graph, batched over `size` examples. `at` flags the batched inputs. All outputs are batched."""
 
 
 @dataclass
 class Linearizing:
-    """The functions and data that `linearize` provides to the rules that it calls.
+    """The functions and data that the stage `linearize` provides to the rules that it calls.
 
     - `batch` batches a closed graph.
     - `inline` copies values of other graphs into the graph under construction.
@@ -122,7 +122,7 @@ class Linearizing:
 
 @dataclass(frozen=True)
 class Transposing:
-    """The functions and data that `linear_transpose` provides to the rules that it calls."""
+    """The functions that the stage `linear_transpose` provides to the rules that it calls."""
 
     transpose: TransposeGraph
     close: CloseGraph

@@ -1,9 +1,9 @@
-"""Functions that solve a linear system, `tidu.linear_solve = @A`: the results x satisfy A(x..., k...) = b.
+"""Calls of functions with `tidu.linear_solve = @A`: the results x solve the linear system A(x..., k...) = b.
 
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
 `@A` is linear in x. The function that `tidu.transpose_solve` names solves the transposed system; for a symmetric A, it
-is `@solve` itself. Without such a function, the Krylov method that `tidu.solver` names solves it, by default GMRES.
+is `@solve` itself. Without `tidu.transpose_solve`, the Krylov method that `tidu.solver` names (default: GMRES) does.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def root_by_krylov(
 
 
 def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) -> list[Value | None]:
-    """The tangents of the solution, by another call of the function.
+    """The tangents of the solution, computed by another call of the function that solves the system.
 
     If the system A does not read an active argument of the function, a Krylov method computes the tangents.
     """
@@ -67,8 +67,8 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
     read = inputs_read(b, apply)[n:]
     system = [x for x, flag in zip(known, read, strict=True) if flag]
     if any(t is not None and x not in system for x, t in zip(known, along, strict=True)):
-        # The function may read arguments that A does not, such as a tolerance times |b|. For tangents, it would need
-        # other values.
+        # The function may read arguments that A does not read, such as a tolerance times |b|. A call that computes
+        # tangents would need other values of these arguments.
         solve = solving_graph(b, narrowed(b, apply, n), n, solver_of(graph) or Solver(GMRES))
         return list(emit_call(b, solve, [*right, *system]))
     return list(emit_call(b, graph, [*right, *known]))
@@ -77,7 +77,7 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
 def transposed_solve(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool], graph: Graph
 ) -> list[Value | None]:
-    """The cotangents of b, by a call of the function that solves the transposed system."""
+    """The cotangents of b, computed by a call of the function that solves the transposed system."""
     n = len(op.results)
     if any(active[n:]):
         raise unsupported("transpose", op, f"@{graph.name} is linear only in its first arguments")

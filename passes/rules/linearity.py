@@ -42,7 +42,7 @@ def nonlinearity(
     emitted: Sequence[Definition],
     results: Sequence[Value | Callable[[], Value] | None],
 ) -> str | None:
-    """The reason why the results of a rule are not linear in the tangents; None if they are linear.
+    """The reason why the results of a rule are not linear in the tangents. Returns None if they are linear.
 
     An op is linear in its active operands if its transpose rule accepts them. An op without a transpose rule counts as
     linear, unless all linear ops of its dialect have one.
@@ -58,7 +58,7 @@ def nonlinearity(
 
 
 def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
-    """Why an op is not linear in its active operands; None if it is."""
+    """The reason why an op is not linear in its active operands. Returns None if it is linear."""
     if opset.key(op) not in opset.transpose_rules:
         is_known = op.name.partition(".")[0] in opset.complete
         return f"applies {op.name} to a tangent, which is not linear" if is_known else None
@@ -80,7 +80,7 @@ def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
 def _transposed(
     b: StablehloBuilder, opset: Rules, op: Definition, active: Sequence[bool]
 ) -> Sequence[object] | None:
-    """The cotangents of an op's operands, in a graph that is discarded; None if the transpose rule refuses the op."""
+    """The cotangents of an op's operands, in a temporary graph. Returns None if the transpose rule refuses the op."""
     scratch = opset.builder(b.view, b.view.fresh("L"))
     ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
     try:

@@ -63,11 +63,11 @@ class TransposedLoop:
 
 
 _LINEARIZED = Cache[tuple[Graph, Flags], LinearizedLoop]()
-"""Keyed by the body, and by the active operands."""
+"""Linearized loops, keyed by the body and the flags of the active operands."""
 
 _TRANSPOSED = Cache[tuple[Graph, Flags, Flags, Flags, bool], TransposedLoop]()
-"""Keyed by the body, the active operands, the outputs with a cotangent, the steep loop invariants, which ops outside
-may map with an infinite slope, and whether the loop surely runs."""
+"""Transposed loops, keyed by the body, by flags of active operands, of outputs with cotangents, and of loop invariants
+computed by ops that may have an infinite slope (`steep`), and by whether the loop runs at least once."""
 
 
 @linearize(LOOP)
@@ -234,13 +234,13 @@ def _backwards(b: StablehloBuilder, record: Loop, ct: Tangents, active: Sequence
 
 
 def _or_zeros(ct: Value | None, x: Value) -> Value | ir.Type:
-    """The cotangent of x; for a symbolic zero, the type of x, from which `close` creates zeros."""
+    """The cotangent of x. For a symbolic zero, returns the type of x, from which `close` creates zeros."""
     type_: ir.Type = x.type
     return type_ if ct is None else ct
 
 
 def _false(b: StablehloBuilder, type_: ir.RankedTensorType, like: Value) -> Value:
-    """A predicate that is false everywhere: a scalar if `type_` is a scalar type, else of the sizes of `like`."""
+    """A mask that is false everywhere: a scalar if `type_` is a scalar type, and else of the shape of `like`."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
 

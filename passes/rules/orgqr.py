@@ -1,4 +1,4 @@
-"""Products of reflectors, Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H, as LAPACK, cuSOLVER and TPU (XLA) calls.
+"""Calls of LAPACK, cuSOLVER or XLA (TPU) for products of reflectors: Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H.
 
 v_i is column i of a below the diagonal, with a one on the diagonal and zeros above. The rule linearizes the
 formula
@@ -65,7 +65,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | None:
-    """The pair (y, turn) that `geqrf` recorded. None unless `geqrf` computed the operands and the op computes Q1."""
+    """The pair (y, turn) recorded by the rule of `geqrf`, if `geqrf` computed the operands and y has the op's shape."""
     a, tau = op.operands
     if tau not in b.notes.factors:
         return None

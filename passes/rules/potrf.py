@@ -1,4 +1,4 @@
-"""Cholesky factorization, as LAPACK and cuSOLVER calls: the factor replaces one triangle, the other is unchanged."""
+"""Calls of LAPACK or cuSOLVER for Cholesky factors. The factor replaces one triangle, and the other is unchanged."""
 
 from tiduc.dialect.emitters.matrices import compare_places
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder

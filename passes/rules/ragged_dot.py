@@ -60,7 +60,7 @@ def _toward_rows(
 def _toward_matrices(
     b: StablehloBuilder, op: Definition, ct: Value, x: Value, sizes: Value, contracted: int
 ) -> Value:
-    """The product of ct and one copy of x for each group; in each copy, the rows of other groups are zero."""
+    """The products of ct with copies of x: one for each group, in which the rows of other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
     places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])
@@ -74,7 +74,7 @@ def _toward_matrices(
 
 
 def _precision(op: Definition) -> dict[str, ir.ArrayAttr]:
-    """CHLO's precision attribute (`#chlo<precision HIGH>`) as StableHLO's."""
+    """Converts the precision attribute of CHLO (`#chlo<precision HIGH>`) to that of StableHLO."""
     if "precision_config" not in op.attributes:
         return {}
     words = [str(given).rstrip(">").split()[-1] for given in op.attributes["precision_config"]]
@@ -89,10 +89,12 @@ def _running_sums(b: StablehloBuilder, sizes: Value) -> Value:
 
 
 def _contracted(op: Definition, rule: str) -> int:
-    """The dimension of y that is contracted, 1 or 2."""
+    """The dimension of y that is contracted, 1 or 2. Raises `Unsupported` for any other kind of product."""
     x, y, sizes = op.operands
     if (rank(x), rank(y), rank(sizes)) == (2, 3, 1):
         for dimension in (1, 2):
             if op.attributes[NUMBERS] == ir.Attribute.parse(FORM.format(dimension)):
                 return dimension
-    raise unsupported(rule, op, "only rows times matrices, without batching dimensions, have a rule")
+    raise unsupported(
+        rule, op, "only products of rows and matrices, without batching dimensions, have a rule"
+    )

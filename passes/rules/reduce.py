@@ -1,4 +1,4 @@
-"""reduce: each result by its own sum, extremum or selection; other bodies as a tree over whole tensors."""
+"""reduce: one rule each for results that are a sum, an extremum or a selection. A tree of ops expands other bodies."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -38,7 +38,7 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
-    """Reduces by a tree: applies the body to pairs of partial results, and last to the initial values.
+    """Reduces by a tree: applies the body to pairs of partial results, and at the end to the initial values.
 
     The derivative of a product is exact where factors are zero, because it needs no division.
     """
@@ -92,7 +92,7 @@ def _extremum(
 
 
 def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """dy = dx of the element that the body selects, by a mask: sum (number = selected) dx."""
+    """dy = dx at the element that the body selects, computed by a mask: the sum of dx where number = selected."""
     x, y = op.operands[i], op.results[i]
     at = selected_by(b, op, i)
     terms = []

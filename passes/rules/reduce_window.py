@@ -1,5 +1,5 @@
-"""reduce_window: one rule each for bodies that compute a sum, an extremum or a selection. For other bodies, windows
-that double in size.
+"""reduce_window: one rule each for bodies that compute a sum, an extremum or a selection. Other bodies are applied to
+whole tensors that hold the results for windows of doubling size.
 
 An initial value enters each window once, and once more for each padding element in the window.
 """
@@ -61,7 +61,7 @@ def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence
 
 
 def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """The sums of the tangents: a sum is linear in its operand and its initial value together."""
+    """The sums of the tangents over the windows: a sum is linear in its operand and its initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))
@@ -92,7 +92,7 @@ def _extremum(
 
 
 def _extremum_in_tiles(b: StablehloBuilder, x: Value, y: Value, window: Window, dx: Value) -> Value:
-    """Like `_extremum`, for windows that tile x: a mask over x, reshaped so that windows have dimensions of their own.
+    """Like `_extremum`, for windows that tile x: selects by a mask over x, in which windows have separate dimensions.
 
     Compilers optimize the mask better than a gather and its transpose, a scatter.
     """
@@ -127,7 +127,7 @@ def _from(
     dinit: Value | None,
     holes: bool = True,
 ) -> Value:
-    """The tangents of the elements numbered `at`; that of the initial value where it was selected."""
+    """The tangents of the elements with the numbers `at`, or of the initial value where the window selected it."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
     return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)

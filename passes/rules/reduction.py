@@ -15,16 +15,16 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import EXTREMA, selects
 
 _WHOLE = "whole"
-"""Marks a result that depends on operands of other results; such results are linearized together."""
+"""Marks the results that have no rule of their own. They are linearized together by `whole`."""
 
 ResultRule = Callable[[StablehloBuilder, Definition, int, Value | None, Value | None], Value]
-"""(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit belong to its operand and initial value.
+"""(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit are those of its operand and initial value.
 
 At most one of dx and dinit is None.
 """
 
 ExtremumRule = Callable[[StablehloBuilder, Definition, int, str, Value | None, Value | None], Value | None]
-"""As `ResultRule`; it also receives the reducer's name."""
+"""(b, op, i, name, dx, dinit) -> dy: like `ResultRule`, with the name of the reducer."""
 
 
 def linearize_by_body(
@@ -71,7 +71,7 @@ def linearize_by_body(
 
 
 def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | None:
-    """The tangents of a reduction whose body has wider element types than its operands; None for any other reduction.
+    """The tangents of a reduction whose body has other element types than its operands. None for any other reduction.
 
     The operands are converted before they are reduced.
     """
@@ -88,7 +88,7 @@ def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | 
 def transpose_of_sums(
     op: Definition, ct: Tangents, to_operand: Callable[[int], Value | None], to_init: Callable[[int], Value]
 ) -> list[Any]:
-    """The transpose of a reduction to sums, toward each operand and initial value.
+    """For a reduction to sums, functions that return the cotangents of the operands and of the initial values.
 
     The linearize rules emit no other reductions.
     """

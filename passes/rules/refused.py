@@ -1,6 +1,6 @@
-"""Ops without a rule, and the reason. When an op gets a rule, remove it from here.
+"""Ops that have no rule, with the reason for each. If you add a rule for an op, remove the op from this file.
 
-The error is raised only if a tangent reaches the op; programs may use these ops where nothing is differentiated.
+The error is raised only if a tangent reaches the op. Programs may use these ops where nothing is differentiated.
 """
 
 from tiduc.passes.rules.opset import refuse

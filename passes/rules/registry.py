@@ -1,6 +1,6 @@
 """The rule tables of an op set, and the five forms in which a rule is declared. This module names no op.
 
-    inactive(*names)                    derivative zero wherever it exists
+    inactive(*names)                    ops whose derivative is zero wherever it exists
     elementwise(name, *partials)        d result / d operand, one function per operand
     @linear(name, operands)             jointly linear in these operands; decorates the transpose
     @bilinear(name)                     linear in each operand alone; decorates the transpose toward `side`
@@ -181,9 +181,9 @@ class OpSet:
     ) -> Callable[[F], F]:
         """Declares an op that is linear in each of two operands.
 
-        Decorates the transpose (b, op, ct, side) toward one operand. `recognised` gives the tangents if it recognizes
-        operands for which the product rule is not finite; otherwise it gives None. Jets call `parts`, which gives None
-        for the same ops, with a function that says whether a value has a tangent.
+        Decorates the transpose (b, op, ct, side) toward one operand. `recognised(b, op)` returns the
+        tangents if the product rule would give infinities or NaN for the operands, and None for other operands. Taylor
+        mode calls `parts(op, f)` instead, where f(x) says whether x has a tangent. It returns None for the same ops.
         """
         self._declare(name, "bilinear")
         if parts is not None:
@@ -257,7 +257,7 @@ class OpSet:
 
     def _check_name(self, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"a rule needs the name of its op, such as 'foreign.op'; it has {name!r}")
+            raise TypeError(f"a rule needs the name of its op, such as 'foreign.op', but it has {name!r}")
         op = name.partition(" @")[0]
         if self.known and op.partition(".")[0] in self.complete and op not in self.known:
             raise ValueError(f"there is no op {op}{_meant(op, self.known)}")
@@ -337,6 +337,6 @@ def _has_no_tangent(y: Value) -> bool:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    """The end of an error message that suggests the most similar names; empty if no name is similar."""
+    """The end of an error message, which suggests the most similar names. Returns "" if no name is similar."""
     matches = get_close_matches(name, names, 3, 0.8)
     return f"; did you mean {' or '.join(matches)}?" if matches else ""

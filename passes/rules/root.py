@@ -27,7 +27,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def by_root(b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph) -> list[Value | None]:
-    """The tangents of the results: they solve the linearized equation."""
+    """The tangents of the results. They solve the linearized equation."""
     solver = solver_of(branches(b.view, op).graphs[0])
     if solver is not None and solver.method != LU:
         return root_by_krylov(b, op, dx, equation, solver)

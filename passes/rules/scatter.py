@@ -1,4 +1,4 @@
-"""scatter: updates combined into operands at run-time positions, by a body.
+"""scatter: its body combines updates with elements of operands, at positions that are computed at run time.
 
 An update element that is out of range is dropped. If several updates have one position, the derivative depends on the
 body:
@@ -183,7 +183,7 @@ def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value])
 
 
 def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence[int]) -> Value:
-    """The slice of v at one place in `dimensions`, which keep size 1."""
+    """The slice of v at the indices `at` of `dimensions`. These dimensions have size 1 in the slice."""
     start, limit = [0] * rank(v), shape(v)
     for d, i in zip(dimensions, at, strict=True):
         start[d], limit[d] = i, i + 1
@@ -194,7 +194,7 @@ def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence
 
 
 def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Value, Value]:
-    """For each element, the number of the last update written to it, or zero; and the numbers of the updates."""
+    """For each element, the number of the update that was written there last (0: none); and all updates' numbers."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return scatter_like(b, op, none, numbers, None, False), numbers
@@ -225,13 +225,13 @@ def _winner(
 
 
 def _won(b: StablehloBuilder, op: Definition, winners: Value, numbers: Value, du: Value) -> Value:
-    """The tangents of the updates; zero for each update that another update overwrites."""
+    """The tangents of the updates, with zero for each update that another update overwrites."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
     return b.select(won, du, b.zeros_like(du))
 
 
 def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value | None) -> Value:
-    """The mean of the tangents of the values that equal the result; an integer counts ties, so the count is exact."""
+    """The mean of the tangents of all values that equal the result. An integer counts these values exactly."""
     (x, _, updates), y = op.operands, op.result
     integer = ir.IntegerType.get_signless(32)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
@@ -244,7 +244,7 @@ def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value |
 
 
 def _product(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value | None) -> Value:
-    """The operand's tangent times the updates, plus each update's tangent times the operand at its place."""
+    """The operand's tangent times the updates, plus the operand times the tangent of the product of the updates."""
     terms = [] if dx is None else [b.reapply(op, {0: dx})[0]]
     x, indices, updates = op.operands
     if du is not None and is_unique(op):

@@ -1,4 +1,4 @@
-"""The product of all updates of a scatter with one position, by ops that have derivatives of every order.
+"""The product of all updates of a scatter that have one position, computed by ops with derivatives of every order.
 
 Updates are sorted by position, and prefix products multiply the updates of each position. The derivative in an update
 is then the product of the other updates. No division is needed, so the derivative is exact where factors are zero.
@@ -39,7 +39,7 @@ def by_place(b: StablehloBuilder, op: Definition, updates: Value) -> Value:
 
 
 def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Sequence[Value]:
-    """Combines two adjacent segments. A segment is a flag, whether a run begins in it, and the product of its last run.
+    """Combines two adjacent segments: pairs of a flag (does a run begin here?) and the product of the last run.
 
     A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
     propagate.
@@ -49,7 +49,7 @@ def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Se
 
 
 def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Value, Value]:
-    """A vector of integers in ascending order, and the original position of each."""
+    """The integers `keys` in ascending order, and the original index of each."""
     where = b.iota(0, keys.type)
 
     def fill(region: ir.Region) -> None:
@@ -63,7 +63,7 @@ def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Value, Value]:
 
 
 def _differs(b: StablehloBuilder, v: Value, step: int) -> Value:
-    """Whether each element differs from the previous one (step 1) or the next one (step -1). True at the ends."""
+    """Whether each element differs from the previous (step 1) or next element (step -1), or has no such element."""
     count = shape(v)[0]
     low, high = max(step, 0), max(-step, 0)
     inner = b.slice(v, [high], [count - low], [1])

@@ -1,7 +1,7 @@
-"""select_and_scatter: linear in the source if it adds. Otherwise it is linearized as a scatter to the selected places.
+"""select_and_scatter: linear in the source if it adds. Otherwise, it is linearized as a scatter to selected elements.
 
-The selection has derivative zero. An active initial value enters once per place, as in XLA. In the reference
-interpreter, it enters once more per source, which matters if it is not the identity.
+The selection has derivative zero. An active initial value enters each result once, as in XLA. In the
+reference interpreter, it enters once more for each source, which matters if it is not the identity.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, ini
 
 
 def _selected(b: StablehloBuilder, op: Definition) -> Value:
-    """The number of the element that each window selects; the last number if the window is empty."""
+    """The number of the element that each window selects. An empty window selects the number after the last element."""
     x, in_body = op.operands[0], self_contained(op)
 
     def prefers(builder: Any, u: Any, v: Any) -> Any:
@@ -71,7 +71,7 @@ def _selected(b: StablehloBuilder, op: Definition) -> Value:
 def select_and_scatter_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """Each source takes the cotangent of the place that its window selects."""
+    """The cotangent of a source element is that of the result element that its window selects."""
     x, source, _ = op.operands
     if reducer(op, region=1) != "stablehlo.add" or active[0] or active[2]:
         raise unsupported("transpose", op, "only a sum is linear, in its source only")

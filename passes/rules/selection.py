@@ -33,7 +33,7 @@ EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 """The comparison that holds between the result of an extremum and each of its operands."""
 
 LONG = 32
-"""Larger windows of an extremum are computed by doubling: the work grows with log(size), with a larger constant."""
+"""Longer windows are computed by doubling. Its work grows only with log(size), but has a larger constant factor."""
 
 
 def is_identity(init: Value, reducer: str) -> bool:
@@ -107,7 +107,7 @@ def selected(
     prefers: Callable[[Any, Any, Any], Any],
     in_body: bool = True,
 ) -> tuple[V, V]:
-    """The value and the number that each window over x selects. An empty window selects `init` and the last number.
+    """The value and the number that each window over x selects. An empty window selects `init` and its number.
 
     `prefers(b, u, v)` says whether u is preferred to v, which comes later in row-major order. The body sorts its
     arguments by number, so that the order in which a compiler combines elements does not matter. Without `in_body`,
@@ -138,7 +138,7 @@ def _selected_of_tensors(
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
 ) -> tuple[V, V]:
-    """Like `selected`, without a reduce_window, whose work per result is the size of a window."""
+    """Like `selected`, but by windows of doubling size, because the work of a reduce_window grows with the window."""
 
     def combine(first: Sequence[V], second: Sequence[V]) -> Sequence[Any]:
         (u, m), (v, n) = first, second

@@ -1,4 +1,4 @@
-"""Ops that move elements without changing them: linear, and each transposes to such ops and sums."""
+"""Ops that move elements without changing them. They are linear, and are transposed to such ops and sums."""
 
 import functools
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Val
 def _folded(
     x_type: ir.RankedTensorType, y_type: ir.RankedTensorType, dimensions: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """How to undo a broadcast: the dimensions to sum over, the sizes after the sum, and a permutation to x's order."""
+    """To transpose a broadcast: the dimensions to sum over, the sizes after the sum, and a permutation to x's order."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
@@ -119,7 +119,7 @@ def unpadded(
 
     def of_operand() -> Value:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
-        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # drops elements, so these get zeros
+        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get zeros
             none = [0] * rank(ct)
             cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
             start = none

@@ -30,7 +30,7 @@ TILES = re.compile(
 
 
 def constraint(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """The constraint applies to the cotangent unchanged."""
+    """Applies the constraint to the cotangent."""
     return list(b.reapply(op, {0: ct}))
 
 
@@ -40,13 +40,13 @@ for _target in CONSTRAINTS:
 
 @linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
 def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """The cotangent, unchanged: a program does not say where the operand was placed."""
+    """Returns the cotangent unchanged, because a program does not say where the operand was placed."""
     return [ct]
 
 
 @linear(f"{CUSTOM_CALL} @xla.sdy.FuncResultSharding", [0])
 def of_result(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """A plain sharding constraint, since a cotangent is not a function result."""
+    """Applies a plain sharding constraint to the cotangent, because a cotangent is not a result of a function."""
     return [called(b, "xla.sdy.Sharding", ct, op.operands[0].type, dict(op.attributes))]
 
 
@@ -65,7 +65,7 @@ def to_whole(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linear(f"{CUSTOM_CALL} @SPMDFullToShardShape", [0])
 def full_to_shard(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """As `to_parts`. The preceding op holds the sharding of the whole."""
+    """Like `to_parts`. The preceding op holds the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if (
         before is None
@@ -83,7 +83,7 @@ def full_to_shard(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]
 
 @linear(f"{CUSTOM_CALL} @SPMDShardToFullShape", [0])
 def shard_to_full(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """As `to_whole`."""
+    """Like `to_whole`, for XLA's syntax of shardings."""
     sharding, manual = op.attributes[SHARDING], ir.StringAttr.get("{manual}")
     whole = called(b, "Sharding", ct, ct.type, {SHARDING: sharding})
     part = called(b, "SPMDFullToShardShape", whole, op.operands[0].type, {SHARDING: manual})

@@ -79,12 +79,12 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
 
 
 def _unshifted(x: Value) -> _Form:
-    """The form of a value that the proof takes as the input m: 0 + 1 m, along all dimensions of the value."""
+    """The form of a value that the proof treats as the input m: 0 + 1 m, along all dimensions of the value."""
     return _Form(x, tuple([None if size == 1 else d for d, size in enumerate(shape(x))]))
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result; None if no form is known. c is 0 if the result does not depend on m.
+    """The form of an op's only result. Returns None if no form is known. c is 0 if the result does not depend on m.
 
     Values of dynamic shape have no form, since their sizes may be 1.
     """
@@ -137,7 +137,7 @@ def _total(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _selected(op: Definition, forms: _Forms) -> _Form | None:
-    """The common form of both values; zeros have the form of any v exp(c m)."""
+    """The common form of the two values of a select. Zeros have every form v exp(c m)."""
     condition, *values = forms
     known = [x for x in values if x is not None]
     zero = [i for i, x in enumerate(values) if x is None and splat(op.operands[1 + i]) == 0]
@@ -152,7 +152,7 @@ def _transposed(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _reshaped(op: Definition, forms: _Forms) -> _Form | None:
-    """The form of a reshaped value; None if a dimension of another size than 1 changes."""
+    """The form of a reshaped value. Returns None if the reshape changes a dimension whose size is not 1."""
     before, after = (
         [(d, size) for d, size in enumerate(shape(v)) if size != 1] for v in (op.operands[0], op.result)
     )

@@ -86,7 +86,7 @@ def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
 
 
 def _is_copy(b: StablehloBuilder, wide: Graph, narrow: Graph) -> bool:
-    """Whether the outputs of a graph are the first outputs of another one."""
+    """Whether the outputs of the graph `narrow` are the first outputs of the graph `wide`."""
     extended: Graph | None = wide
     while extended is not None and extended is not narrow:
         extended = extended.extends

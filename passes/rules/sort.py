@@ -1,4 +1,4 @@
-"""sort: each tangent moves with its value; the comparator contributes no derivative."""
+"""sort: each tangent moves with its value. The comparator has no derivative."""
 
 from torch_mlir import ir
 

@@ -58,7 +58,7 @@ class VectorSum:
 
 
 def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> list[VectorSum] | None:
-    """The sums through which the vectors reach the outputs being linearized; None if there may be another way."""
+    """The sums through which vectors reach the outputs being linearized. None if they may reach them in another way."""
     scheduled, readers, outputs = b.engine.scheduled, b.engine.readers, b.engine.outputs
     forms = {values: Form(tuple(range(rank(values) - 1)), rank(values) - 1), **vectors}
     waiting, seen, last = list[int](), set[int](), -1
@@ -75,7 +75,7 @@ def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> l
         last = max([last, *readers.get(x, ())]) if form.is_vectors else last
     if not outputs or any(x in outputs for x in vectors):  # Taylor mode applies a rule to an op alone
         return None
-    while waiting and waiting[0] <= last:  # ends there, because no later op reads vectors
+    while waiting and waiting[0] <= last:  # no op after `last` reads vectors
         op = scheduled[heapq.heappop(waiting)]
         try:
             result = outcome(op, forms)
@@ -97,7 +97,7 @@ def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> l
 
 
 def _slopes(b: StablehloBuilder, values: Value, trail: Sequence[Definition]) -> dict[Value, Value]:
-    """The derivatives of values with respect to the eigenvalue or singular value of the same number."""
+    """The derivative of each element of a value with respect to the eigenvalue or singular value of its vector."""
     slopes: dict[Value, Value] = {values: b.constant(1, values)}
     for op in trail:
         dx = [slopes.get(x) for x in op.operands]
@@ -124,7 +124,7 @@ def couple(
     """Adds the terms of equal values to the tangents of the sums.
 
     `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors has no
-    derivative if the value of a vector in the sum equals that of one outside. `zeros` returns flags of vectors for
+    derivative if a vector in the sum and a vector outside of it have equal values. `zeros` returns flags of vectors for
     which a sum has no derivative for another reason.
     """
     coupling = b.select(equal, c, b.zeros_like(c))
@@ -163,7 +163,7 @@ def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> 
 
 
 def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
-    """Flags of the vectors in a sum whose value equals that of a vector outside; None for a sum over all vectors."""
+    """Flags of the vectors in a sum whose value a vector outside of it has, too. None for a sum over all vectors."""
     form = each.forms[0]
     first, count, size = form.start, shape(each.op.operands[0])[form.number], shape(equal)[-1]
     if count == size:
@@ -229,13 +229,13 @@ def equal_values(b: StablehloBuilder, w: Value, margin: Value) -> Value:
 
 
 def unless_equal(b: StablehloBuilder, flags: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors; those with a flag are replaced by numbers that are not finite."""
+    """The tangents dv of vectors, in which the tangents of flagged vectors are replaced by infinities or NaN."""
     numbers = columns(b, infinite(b, c, flags), dv.type)
     return b.select(columns(b, flags, predicate(dv.type)), numbers, dv)
 
 
 def unless_coupled(b: StablehloBuilder, inverses: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors; not finite for pairs of values whose reciprocal distance in `inverses` is 0."""
+    """The tangents dv of vectors, not finite for each vector that has a 0 in `inverses` off the diagonal."""
     size = b.abs(inverses)
     equal = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
     return unless_equal(b, some(b, equal, [rank(size) - 1]), c, dv)

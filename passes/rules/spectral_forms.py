@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import dimensions_in, rank, shape
 
 
 class Unproven(Exception):
-    """A value depends on vectors in a way that no form describes."""
+    """Raised if a value depends on vectors in a way that no form describes."""
 
 
 class End(Enum):
@@ -35,7 +35,7 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a value: which of its dimensions are those of the eigenvalues or singular values w.
+    """The form of a value: which of its dimensions correspond to dimensions of the eigenvalues or singular values w.
 
     - `batch[i]` is the dimension of the value for dimension i of the batch.
     - `number` is the dimension that numbers the vectors. The first of them has the number `start`.
@@ -81,7 +81,7 @@ UNKNOWN = Form((), -1, is_known=False)
 
 
 def diagonal_mask(x: Value) -> tuple[int, int] | None:
-    """The two dimensions whose indices are equal exactly where the mask x is true; None for any other x."""
+    """The two dimensions whose indices are equal exactly where the mask x is true. Returns None for any other x."""
     op = defined_by(x, "stablehlo.compare")
     if op is None or hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value != "EQ":
         return None
@@ -92,7 +92,7 @@ def diagonal_mask(x: Value) -> tuple[int, int] | None:
 
 
 def _index(x: Value) -> int | None:
-    """The dimension d of x, if each element of x is its own index along d; else None."""
+    """The dimension d of x for which each element of x is its own index along d. Returns None if there is none."""
     while (op := x.definition) is not None:
         if op.name == "stablehlo.iota":
             return int(op.attributes["iota_dimension"].value)
@@ -164,7 +164,7 @@ def kept_sizes(op: Definition) -> dict[int, int]:
 
 
 def constant_diagonal(x: Value) -> tuple[int, int] | None:
-    """The two dimensions of the diagonal, if x has one number on a diagonal and zeros elsewhere; else None."""
+    """The two dimensions of the diagonal, if x has equal numbers on a diagonal and zeros elsewhere. Otherwise None."""
     op = x.definition
     while op is not None and op.name in ("stablehlo.convert", "stablehlo.complex", BINDING):
         if op.name == "stablehlo.complex" and splat_of(op.operands[1]) != 0:

@@ -1,4 +1,4 @@
-"""The forms of the results of each op, from those of the operands; for `spectral.py`."""
+"""Computes the forms of an op's results from the forms of its operands, for `spectral.py`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -149,7 +149,7 @@ def _selected(op: Definition, forms: Forms) -> Form:
     if len(of) > 1 or (x is not None and y is not None) or of[0].other is not None:
         raise Unproven
     form = of[0]
-    if condition is None:  # a call that failed gives NaN
+    if condition is None:  # the condition of a select that gives NaN if a call failed
         require_repeated(op.operands[0], form)
         require_repeated(other, form)
     elif splat(other) != 0 or not _are_aligned(form, condition):
@@ -202,7 +202,7 @@ def _padded(op: Definition, forms: Forms) -> Form:
 def _sliced(op: Definition, forms: Forms) -> Form | End:
     form = _only(forms[0])
     if not form.is_vectors and form.other is None and shape(op.result)[form.number] == 1:
-        return End.HARMLESS  # a single value, such as the largest one
+        return End.HARMLESS  # a single eigenvalue or singular value
     start, strides = dimensions_in(op.attributes["start_indices"]), dimensions_in(op.attributes["strides"])
     whole = [d for d in form.tracked if d != form.number]
     if strides[form.number] != 1 or any(shape(op.operands[0])[d] != shape(op.result)[d] for d in whole):

@@ -1,4 +1,4 @@
-"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER calls; thin, full, or values alone.
+"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER calls, with thin, full or no vectors.
 
 u^H du and v^H dv are skew-Hermitian. They are not determined for phases, for the basis of equal singular values, and
 for columns beyond the singular values. The rule sets these elements to zero, except that the diagonal of u^H du has the
@@ -150,7 +150,7 @@ def _with_equal_values(
 
 
 def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[Value, Value]:
-    """The skew-Hermitian x and y; the diagonal of c, which changes phases, goes into x only."""
+    """The skew-Hermitian x and y of `svd`. The diagonal of c, which changes phases, contributes to x only."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)
     both = b.multiply(half, scaled(b, inverse_gaps(b, s, margin), b.add(c, adjoint(b, c))))
@@ -192,7 +192,7 @@ def _columns_of(b: StablehloBuilder, u: Value, start: int, limit: int) -> Value:
 
 
 def _with_vectors(b: StablehloBuilder, op: Definition, layout: VectorLayout) -> Sequence[Value]:
-    """The results of the same call with vectors; with thin vectors if the target can compute them."""
+    """The results of the same call, but with vectors: with thin vectors if the target can compute them."""
     if layout.of_v:
         return b.reapply(op, {}, with_settings(op, compute_uv=True))
     a, s, *_, info = op.results

@@ -1,4 +1,4 @@
-"""Applies a region of scalar ops to whole tensors: for map, and for ops that combine elements by a body."""
+"""Applies a region of scalar ops to whole tensors. The rules of map, and of ops that reduce by a body, use it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""top_k: a gather of the tangents of the selected values; the indices have no tangent."""
+"""top_k: gathers the tangents of the selected values. The indices have no tangent."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
@@ -12,9 +12,9 @@ from tiduc.passes.rules.selection import numbers_along, take_elements
 @linearize("stablehlo.custom_call @mhlo.topk")
 @linearize("stablehlo.custom_call @stablehlo.dynamic_top_k")
 def top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers by the indices that the op returns.
+    """Gathers the tangents at the indices that the op returns.
 
-    The custom calls are the same op: `mhlo.topk`, and `stablehlo.dynamic_top_k`, whose k is a second operand.
+    The custom calls compute the same function as the op. `stablehlo.dynamic_top_k` takes k as a second operand.
     """
     x, indices = op.operands[0], op.results[1]
     return [take_elements(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]

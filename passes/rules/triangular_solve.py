@@ -21,7 +21,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.triangular_solve")
 def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """op(a) dx = dy - op(da) x: a solve with the same a."""
+    """dx solves op(a) dx = dy - op(da) x, a system with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
     second = None
     if dx[0] is not None:
@@ -38,7 +38,7 @@ def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Seque
 def triangular_solve_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """A solve with the adjoint of op(a); the adjoint of the transpose of a is conj(a)."""
+    """A solve with the adjoint of op(a). If op(a) is the transpose of a, its adjoint is conj(a)."""
     if active[0]:
         raise unsupported("transpose", op, "a solution is not linear in its matrix")
     a, kind = op.operands[0], _kind(op)
@@ -51,7 +51,7 @@ def triangular_solve_transpose(
 
 
 def flag(op: AnyOp, name: str) -> bool:
-    """A boolean attribute, false where it is absent."""
+    """The value of a boolean attribute of an op; false if the op does not have the attribute."""
     return name in op.attributes and ir.BoolAttr(op.attributes[name]).value
 
 

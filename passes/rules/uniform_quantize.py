@@ -1,5 +1,5 @@
-"""Quantization: derivative zero because of rounding, or the straight-through estimator if the op has an attribute for
-it.
+"""Quantization rounds, so its derivative is zero. With an attribute, its tangent is that of the straight-through
+estimator.
 
     %q = stablehlo.uniform_quantize %x {tidu.straight_through} : ...    dq = dx where x is in the range of the type,
                                                                        and 0 where it saturates
@@ -29,7 +29,7 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """The tangent of x where x is in range, zero elsewhere.
 
-    Dequantizing the quantized infinities gives the ends of the range.
+    The range ends at the values that result from quantizing and dequantizing -inf and inf.
     """
     x, q = op.operands[0], op.result
     if STRAIGHT_THROUGH not in op.attributes:
@@ -58,7 +58,7 @@ def uniform_dequantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
 
 
 def dequantized(b: StablehloBuilder, x: Value) -> Value:
-    """x, dequantized to the float type that it expresses. x itself if it is not quantized."""
+    """x, dequantized to the float type that it expresses. Returns x itself if it is not quantized."""
     type_ = element(x)
     if not isinstance(type_, quant.QuantizedType):
         return x

@@ -8,4 +8,9 @@
     slots.py, while_loops.py, scope.py  parts: cotangents of array entries, `stablehlo.while`, the graph being built
 
 Emission reads the plan and never changes it. docs/control_flow.md says which file to open for a change.
+
+Terms of this folder: a *member* is all ops of one call site, and a *cluster* is the members that are fused into one op.
+The results of a loop are *carries*, which each iteration passes to the next, and *sequences*, to which each iteration
+adds one element. A *stack* is an array that stores such elements. A *step* is one iteration of a cluster's loops. A
+*place*, often called `at`, is a result of a member (`MemberResult`).
 """

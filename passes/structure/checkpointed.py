@@ -48,7 +48,7 @@ class Level:
     """One iteration of fused loops with one direction. It reads iterations of `below`, which have the other direction.
 
     `graph` maps (number, carries, carries below, values from outside) to (next carries, recorded values). `places` are
-    its carries. `slots` is the largest number of checkpoints at any time.
+    the carries of these loops. `slots` is the largest number of checkpoints at any time.
     """
 
     reverse: bool
@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Reached:
-    """An iteration that a level has reached, and its carries on entry to that iteration."""
+    """An iteration that a level has reached, and the carries of the level on entry to that iteration."""
 
     iteration: Value
     state: Sequence[Value]
@@ -102,7 +102,7 @@ def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
 
 
 def _slots(bound: int) -> int:
-    """The largest number of checkpoints at any time: the first one, one per halving of the distance, and a spare one.
+    """The largest number of checkpoints at any time: the first, one for each halving of the distance, and a spare one.
 
     The next checkpoint after one that is k iterations from the wanted iteration is k // 2 iterations from it. When the
     wanted iteration then moves by one, the distance to each checkpoint is still at most half the distance to the

@@ -45,7 +45,7 @@ MemberResult = tuple[Member, int]
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Members that are fused into one op. `is_separated`: it depends on values for which `fuse` separates ops."""
+    """Members that are fused into one op. `is_separated`: they depend on the values `separated` of `fuse`."""
 
     number: int
     is_separated: bool
@@ -62,7 +62,7 @@ class Cluster:
         return [op for member in self.members for op in member.records]
 
     def is_used(self, at: MemberResult) -> bool:
-        """Whether an op or an output of the graph reads a result `at`, and the result belongs to this cluster."""
+        """Whether `at` is a result of this cluster that an op or an output of the graph reads."""
         return at[0] in self.members and at[1] in at[0].used
 
 
@@ -180,10 +180,9 @@ def _find_members(
 def _sum_of_sequences(
     view: View, opset: OpSet, op: Definition, places: Mapping[Value, MemberResult]
 ) -> Loop | None:
-    """The sum of two sequences of dynamic length, as a loop that adds their elements; None for other sums.
+    """A loop that adds the elements of two sequences of dynamic length. Returns None for sums of other values.
 
-    Cotangents are accumulated by such sums. The loop can be fused with other loops, and then needs no stack of dynamic
-    length.
+    Such sums accumulate cotangents. The loop can be fused with other loops, and then needs no stack of dynamic length.
     """
     if any(x not in places for x in op.operands):
         return None
@@ -233,16 +232,14 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
             one, other = (numbers.of(view, graph) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(view, graph) for graph in graphs):
-                    message = (
-                        "draws random numbers or has effects, and is linearized twice, in different inputs"
-                    )
+                    message = "draws random numbers or has effects, and is linearized twice, for different active inputs"
                     raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True
 
 
 _VALUE_NUMBERS = Cache[bool, ValueNumbers]()
-"""Keyed by the argument `copied` of `ValueNumbers`."""
+"""The value numbers of a view's graphs. The key is the argument `copied` of `ValueNumbers`."""
 
 
 # ---- clusters ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while,
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
-    """Emits the cluster's loop, forwards or backwards, and records its results in the scope."""
+    """Emits the loop of a cluster, and records its results in the scope."""
     _give_invariants(scope, cluster)
     plan = scope.plan.loops[cluster]
     if plan.trip_count_source is not None:

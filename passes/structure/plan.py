@@ -1,8 +1,8 @@
 """plan: decides which ops are fused and how each loop gets its residuals, before any op is emitted.
 
-A backward loop may read residuals of a forward loop from stacks, or recompute its iterations from checkpoints; likewise
-a forward loop those of a backward loop. The plan states what each loop stores, and the function that emits the loop: a
-key of `EMITTERS` in `loops.py`. Emitters read the plan and never change it.
+A backward loop may read residuals of a forward loop from stacks, or recompute the iterations of the forward loop from
+checkpoints. A forward loop may get residuals of a backward loop in both ways, too. The plan states what each loop
+stores, and which function of `loops.EMITTERS` emits the loop. Emitters read the plan and never change it.
 """
 
 from collections import defaultdict
@@ -181,14 +181,14 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
     return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"
 
 
-# ---- what is recomputed --------------------------------------------------------------------------------------
+# ---- recomputed loops ----------------------------------------------------------------------------------------
 
 
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
     """The memory option of a cluster that reads the sequences `read`.
 
-    The option is "log" if a length is dynamic, else that of an attribute of the loop, else `given`. "auto" decides by
-    size.
+    The option is "log" if the length of a sequence is dynamic. Otherwise, it is the option in an attribute of a loop,
+    or `given` without an attribute. "auto" becomes "sqrt" if the sequences exceed `LIMIT` bytes, and else "stack".
     """
     if any(not x.type.has_static_shape for x in read):
         return "log"
@@ -217,7 +217,7 @@ def _recomputed(
 
 
 def _source(fusion: Fusion, x: Value) -> Cluster | None:
-    """The cluster whose iterations compute the elements of the sequence x; None if x is not a sequence.
+    """The cluster whose iterations compute the elements of the sequence x. Returns None if x is not a sequence.
 
     The final value of a carry, such as a sum of cotangents over the iterations, is not a sequence.
     """
@@ -227,7 +227,7 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
     return fusion.cluster_of[at[0]]
 
 
-# ---- what is stored ------------------------------------------------------------------------------------------
+# ---- stored values -------------------------------------------------------------------------------------------
 
 
 def _stacked(
@@ -253,7 +253,7 @@ def _stacked(
 
 
 def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> bool:
-    """Whether a reader of the sequence `at` is a loop that reads one element per iteration, and nothing else of it."""
+    """Whether `op`, which reads the sequence `at`, is a loop that reads only one element in each iteration."""
     member = fusion.member_of.get(op)
     if member is None or not isinstance(member.record, Loop):
         return False
@@ -291,7 +291,7 @@ def _trip_count(cluster: Cluster) -> int | None:
 
 
 def _bound(cluster: Cluster) -> int | None:
-    """The upper bound of a cluster's trip count, if only a bound is known; None otherwise."""
+    """The upper bound of a cluster's trip count, if only a bound is known. Otherwise returns None."""
     if any(m.record.trip_count is not None for m in cluster.members):
         return None
     return next((m.record.bound for m in cluster.members if m.record.bound is not None), None)

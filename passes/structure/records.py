@@ -52,7 +52,7 @@ class Records:
         self.values = [*self.stacked, *(step.carries[at] for at in self._checkpoints)]
 
     def first(self, b: StablehloBuilder) -> list[Value]:
-        """The arrays before the first iteration: zeros or, for backward checkpoints, the initial carries."""
+        """The arrays before the first iteration: zeros or, for checkpoints of a backward loop, the initial carries."""
         arrays = [b.zero(type_) for type_ in self.types]
         if self._cluster.leader.reverse:
             for i, at in enumerate(self._checkpoints, len(self.stacked)):

@@ -1,4 +1,4 @@
-"""The graph under construction, and the arrays that its loops store for later loops, as the plan says."""
+"""The graph under construction, and the arrays that its loops store for later loops according to the plan."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

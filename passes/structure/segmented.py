@@ -56,9 +56,9 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Segment:
-    """The iterations from `start` to below `stop`, at most `size`.
+    """The iterations from `start` up to, but not including, `stop`. There are at most `size` iterations.
 
-    `outside` are the outer values that iterations read.
+    `outside` are the values from outside of the loop that the iterations read.
     """
 
     start: Value

@@ -1,4 +1,4 @@
-"""One iteration of fused loops as a raw graph. `loops.py`, `segmented.py` and `checkpointed.py` build loops of it."""
+"""A graph of one iteration of fused loops. `loops.py`, `segmented.py` and `checkpointed.py` build loops from it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class ClusterIteration:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """The residuals of a loop: stacks of values. Readers recompute the `wanted` values of an iteration from the
+    """The residuals of a loop: stacks of values. Other loops recompute the values `wanted` of an iteration from the
     entries.
 
     `starts` maps each induction variable of the step to its initial value in the outer graph, and to its increment.
@@ -85,7 +85,7 @@ class Residuals:
 def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
     """Builds one iteration of a cluster's loop, preceded by the iterations of other loops that are recomputed for it.
 
-    They all have the same iteration number, whatever the directions of their loops.
+    All these iterations have one iteration number, whatever the directions of their loops.
     """
     loop = Iteration(scope)
     step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b

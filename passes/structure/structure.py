@@ -1,4 +1,4 @@
-"""structure: lowers the loops, branches and calls of a flat graph to the forms that StableHLO has.
+"""structure: lowers the loops, branches and calls of a flat graph to StableHLO's control flow.
 
     W:  x' = while x0                        one loop: carries x, and r of each iteration in a stack;
     P:  x', rs = loop x0          ->         one loop that runs backwards: reads the stack
@@ -37,13 +37,13 @@ from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.while_loops import read_inputs
 
 _STRUCTURED = Cache[tuple[Graph, str], Graph]()
-"""Structured forms. The key is the graph and the loop memory."""
+"""Structured graphs. The key is the original graph and the loop memory."""
 
 _FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph]()
 """Fused branches. The key is the graph and the arguments of each member, the results, and the loop memory."""
 
 _NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
-"""Graphs without some of their inputs. The key is the graph, and the numbers of the inputs that are left."""
+"""Graphs without some of their inputs. The key is the graph, and the indices of the inputs that are kept."""
 
 _READ = Cache[Graph, set[Value]]()
 """The inputs that a graph reads."""
@@ -58,7 +58,7 @@ def structure(
     separated: Collection[str] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Graph:
-    """The flat graph with loops in the form of `stablehlo.while`. A graph without control flow is returned unchanged.
+    """The flat graph with loops as ops `stablehlo.while`. A graph without control flow is returned unchanged.
 
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
     precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` has
@@ -112,7 +112,7 @@ def _build(
     chosen: Mapping[int, str] = MappingProxyType({}),
     reuses_ops: bool = False,
 ) -> Graph:
-    """Builds the structured graph; with `reuses_ops`, keeps the old inputs, and ops whose operands are not replaced."""
+    """Builds the structured graph. With `reuses_ops`, it keeps the inputs, and the ops whose operands do not change."""
     local: dict[Value, Value] = _Replacements()
     if reuses_ops:
         b.graph.inputs = dict(graph.inputs)
@@ -135,7 +135,7 @@ def _build(
                 within = replace(scope, memory=own, structured=of_memory(own))
             b.location = node.ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(within, node)
-        elif is_control(node):  # not in a cluster, so the graph that it calls remains a function
+        elif is_control(node):  # a call outside of clusters: the called graph remains a function
             b.location = node.location
             (called,) = branches(view, node).graphs
             results = emit_call(b, scope.structured(called), tuple([local[x] for x in node.operands]))
@@ -188,7 +188,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """One graph that runs branch i of all members, one after another. For a single member, its own graph."""
+    """A graph that runs branch i of all members, one after another. For a single member, this may be its own graph."""
     first = cluster.members[0]
     graph = first.record.graphs[i]
     every = [(first, j) for j in range(len(graph.outputs))]

@@ -154,7 +154,7 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Random parameters of all layers, and the input. All elements are exact in f32, whatever the element type is."""
+        """Random parameters of all layers, and the input. All elements are exact in f32, whatever the type is."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]

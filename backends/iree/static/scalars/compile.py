@@ -62,7 +62,7 @@ def compile_scalars(
 
 
 class Scalars(NamedTuple):
-    """A program as scalar ops, with its arguments and results. `places` is the size of the lane, or 1 if it has none."""
+    """A program as scalar ops, its arguments and its results. `places` is the size of the lane, or 1 without a lane."""
 
     numbers: ScalarOps
     inputs: list[ArrayPort]
