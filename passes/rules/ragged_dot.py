@@ -95,6 +95,4 @@ def _contracted(op: Definition, rule: str) -> int:
         for dimension in (1, 2):
             if op.attributes[NUMBERS] == ir.Attribute.parse(FORM.format(dimension)):
                 return dimension
-    raise unsupported(
-        rule, op, "only products of rows and matrices, without batching dimensions, have a rule"
-    )
+    raise unsupported(rule, op, "only rows times matrices, without batching dimensions, have a rule")

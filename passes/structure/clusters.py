@@ -232,7 +232,9 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
             one, other = (numbers.of(view, graph) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(view, graph) for graph in graphs):
-                    message = "draws random numbers or has effects, and is linearized twice, for different active inputs"
+                    message = (
+                        "draws random numbers or has effects, and is linearized twice, for different inputs"
+                    )
                     raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True

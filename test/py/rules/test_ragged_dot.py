@@ -42,5 +42,5 @@ def test_narrow_group_sizes() -> None:
 
 
 def test_other_forms_are_refused() -> None:
-    with pytest.raises(Unsupported, match="only products of rows and matrices, without batching dimensions"):
+    with pytest.raises(Unsupported, match="only rows times matrices, without batching dimensions"):
         load(program(1, batch="2x")).jvp()
