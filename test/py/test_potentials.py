@@ -173,8 +173,8 @@ COUNTED = """#include <stdio.h>
 #include <stdlib.h>
 #include <stdatomic.h>
 __attribute__((weak)) atomic_int allocations;
-static inline void *counted(size_t size) { return allocations++, malloc(size); }
-__attribute__((destructor)) static void report(void) { fprintf(stderr, "%d\n", (int)allocations); }
+static inline void *counted(size_t size) { allocations++; return malloc(size); }
+__attribute__((destructor)) static void report(void) { fprintf(stderr, "%d ", (int)allocations); }
 #define malloc counted
 """
 

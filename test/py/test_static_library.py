@@ -114,23 +114,6 @@ def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
     assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
-    """The function that finds the constants has branches; the header states the bytes of all of them together."""
-    numbers = ", ".join(f"{i % 7}.5" for i in range(400))
-    program = load(f"""func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
-      %c = stablehlo.constant dense<[{numbers}]> : tensor<400xf32>
-      %0 = stablehlo.add %x, %c : tensor<400xf32>
-      %1 = stablehlo.tanh %0 : tensor<400xf32>
-      return %1 : tensor<400xf32>
-    }}""")
-    x = np.linspace(-9, 0, 400, dtype=np.float32)
-    (found,) = run_library(program, (x,), tmp_path)
-    np.testing.assert_allclose(found, np.tanh(x + np.arange(400) % 7 + 0.5), atol=1e-5)
-    assert "goto b1" in (tmp_path / "net.c").read_text()
-    assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
-
-
 SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},
     %b: tensor<300xf32> {tidu.name = "b", iree.abi.output = 3 : index}, %c: tensor<300xf32>)
     -> (tensor<300xf32>, tensor<300xf32>, tensor<300xf32>, tensor<300xf32>) {
