@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.devices import DeviceArray
-from tiduc.runtime.signature import Signature, SignatureValue, TensorType
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType, TypedArray
 
 
 def check_arguments(entry: str, signature: Signature, arguments: Sequence[ArrayLike]) -> list[Array]:
@@ -62,7 +62,7 @@ def check_type(array: NDArray[Any] | DeviceArray, value: SignatureValue, index: 
         raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
 
 
-def check_sizes(signature: Signature, arrays: Sequence[NDArray[Any]]) -> None:
+def check_sizes(signature: Signature, arrays: Sequence[TypedArray]) -> None:
     """Raises InputError for the first dynamic size that contradicts the other sizes."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:

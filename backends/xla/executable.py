@@ -1,16 +1,17 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
-Each partition of a partitioned program runs on a device of its own. After `jax.distributed.initialize`, the program
-uses the devices of all processes. Each process must then pass the same complete arrays, and gets the same complete
-results. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
+A partitioned program runs each partition on a device of its own. After `jax.distributed.initialize`, it uses the
+devices of all processes. A process then needs only its shards of the arguments, and `keep` returns only the shards of
+the process. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tiduc.backends.xla.arrays import ReadByParts, Reader, ShardedArray, Sharding, is_reader
 from tiduc.dialect.errors import CompileError, RequestError, TiducError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
@@ -58,11 +59,20 @@ class XlaExecutable:
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """Runs the program and returns the outputs as NumPy arrays. Arguments are checked as in `Executable`."""
-        return tuple([self._gathered(array) for array in self.keep(*arguments)])
+        """The outputs for these arguments, as complete NumPy arrays.
 
-    def keep(self, *arguments: ArrayLike) -> tuple[Any, ...]:
-        """Runs the program and returns the outputs as JAX arrays on their devices. Arguments may be JAX arrays."""
+        Arguments are checked as in `Executable`. With several processes, each process gets the complete arrays; `keep`
+        avoids this.
+        """
+        return tuple([self.gathered(array) for array in self.keep(*arguments)])
+
+    def keep(self, *arguments: ArrayLike | Reader) -> tuple[ShardedArray, ...]:
+        """Runs the program and returns the outputs as JAX arrays on their devices.
+
+        With several processes, an output has the shards of this process only. An argument is an array, a JAX array, or
+        a function that returns the part of the argument at given slices (`Reader`). The function is called for the
+        shards of this process only. A `numpy.memmap` is read in the same way.
+        """
         inputs = self.signature.inputs
         check_count(self.entry, self.signature, arguments)
         arrays = [
@@ -81,30 +91,70 @@ class XlaExecutable:
                 f"{self.entry} failed while running: {str(error).partition(chr(10))[0]}"
             ) from error
 
+    def place(self, name: str, argument: ArrayLike | Reader) -> ShardedArray:
+        """A JAX array with an argument for the input `name`, split among the devices as the program reads it.
+
+        Calls take the array without a copy. This process holds only its own shards. `argument` is as in `keep`. Raises
+        `RequestError` for an unknown name, and `InputError` for an array of a wrong type.
+        """
+        names = [value.name for value in self.signature.inputs]
+        if name not in names:
+            raise RequestError(f"there is no input {name!r}; there are: {', '.join(names)}")
+        i = names.index(name)
+        with self._jax.enable_x64(True):
+            return self._put(self._checked(argument, self.signature.inputs[i], i), i)
+
+    @property
+    def shardings(self) -> Mapping[str, Sharding]:
+        """The `jax.sharding.Sharding` of each input, by name."""
+        alone = self._jax.sharding.SingleDeviceSharding(self._devices[0])
+        names = [value.name for value in self.signature.inputs]
+        return dict(
+            zip(names, self._shardings if len(self._devices) > 1 else [alone] * len(names), strict=True)
+        )
+
     def __repr__(self) -> str:
         return f"<XlaExecutable {self.entry}{self.signature}>"
 
-    def _checked(self, argument: ArrayLike, value: SignatureValue, index: int) -> Any:
+    def _checked(
+        self, argument: ArrayLike | Reader, value: SignatureValue, index: int
+    ) -> Array | ShardedArray | ReadByParts:
         """The argument, checked against the type of the input `value`. A JAX array stays on its device."""
-        if not isinstance(argument, self._jax.Array):
-            return checked(argument, value, index)
-        check_type(argument, value, index)
-        return argument
+        if is_reader(argument):
+            return ReadByParts(argument, value, index)
+        array: Any = argument
+        if not isinstance(array, self._jax.Array):
+            return checked(array, value, index)
+        check_type(array, value, index)
+        kept: ShardedArray = array
+        return kept
 
-    def _sharding(self, of_xla: Any) -> Any:
+    def _sharding(self, of_xla: object) -> Sharding:
         from jax._src.sharding_impls import GSPMDSharding  # JAX has no public name for XLA's shardings
 
-        return GSPMDSharding(self._devices, of_xla)
+        sharding: Sharding = GSPMDSharding(self._devices, of_xla)
+        return sharding
 
-    def _put(self, array: NDArray[Any], index: int) -> Any:
-        where = self._shardings[index] if len(self._devices) > 1 else self._devices[0]
-        if self._processes > 1 and not isinstance(array, self._jax.Array):
-            # Each process copies only the parts for its own devices.
-            return self._jax.make_array_from_callback(array.shape, where, array.__getitem__)
-        return self._jax.device_put(array, where)
+    def _put(self, array: Array | ShardedArray | ReadByParts, index: int) -> ShardedArray:
+        several = len(self._devices) > 1
+        where = self._shardings[index] if several else self._devices[0]
+        if isinstance(array, ReadByParts) and not several:
+            array = array.whole()
+        if several and not isinstance(array, self._jax.Array):
+            # Each process reads and copies only the parts for its own devices.
+            by_parts: Any = array
+            placed: ShardedArray = self._jax.make_array_from_callback(
+                array.shape, where, by_parts.__getitem__
+            )
+        else:
+            placed = self._jax.device_put(array, where)
+        return placed
 
-    def _gathered(self, array: Any) -> Array:
-        """Copies a JAX array to the host as a whole, even if other processes hold parts of it."""
+    def gathered(self, array: ShardedArray) -> Array:
+        """A JAX array as a complete NumPy array, even if other processes hold parts of it.
+
+        All processes must call this function with their shards of the array, in the same order.
+        """
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.array(array)
         from jax.experimental import multihost_utils
@@ -112,12 +162,15 @@ class XlaExecutable:
         gathered: Array = np.asarray(multihost_utils.process_allgather(array, tiled=True))
         return gathered
 
-    def _global_array(self, parts: Sequence[Any], index: int) -> Any:
-        """The JAX array of output `index`, assembled from the parts or copies on the devices."""
+    def _global_array(self, parts: Sequence[ShardedArray], index: int) -> ShardedArray:
+        """The global array, assembled from each device's shard or copy."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
-        return self._jax.make_array_from_single_device_arrays(shape, self._results[index], list(parts))
+        joined: ShardedArray = self._jax.make_array_from_single_device_arrays(
+            shape, self._results[index], list(parts)
+        )
+        return joined
 
 
 def check_target(target: str) -> None:
