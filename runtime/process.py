@@ -60,10 +60,12 @@ def run_within(
     environment: Mapping[str, str],
     stop: threading.Event | None = None,
     errors: str | None = None,
+    printed: int | None = subprocess.PIPE,
 ) -> Ended:
     """Runs a command with `program` as standard input, until it ends or reaches a limit.
 
-    `errors` names a file for standard error, which others can read while the command runs. The process and its children
+    `errors` names a file for standard error, which others can read while the command runs. `printed` is the `stdout` of
+    `subprocess.Popen`; only with `subprocess.PIPE`, the result has the output. The process and its children
     are killed if this call ends early (`KeyboardInterrupt`, `stop`, a limit), or if the caller's process dies, even by
     SIGKILL. Raises `Stopped` once `stop` is set, and `OSError` if the command does not start.
     """
@@ -76,7 +78,7 @@ def run_within(
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=printed,
                 stderr=subprocess.PIPE if told is None else told,
                 env=dict(environment),
                 **group,  # type: ignore[call-overload]
@@ -88,7 +90,7 @@ def run_within(
         while True:
             try:
                 output, piped = process.communicate(timeout=_patience(deadline, stop))
-                return Ended(process.returncode, output, _text(told, piped))
+                return Ended(process.returncode, output or b"", _text(told, piped))
             except subprocess.TimeoutExpired:
                 if stop is not None and stop.is_set():
                     raise Stopped from None

@@ -4,82 +4,148 @@ shard(program, {"data": 4, "model": 2}, {"x": ["data"], "w": [None, "model"]})
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops import shardy
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.program import Program, from_module
+from tiduc.runtime.signature import SignatureValue
 
 MESH = "mesh"
 _KEY = "sdy.sharding"
 
+Axes = Sequence[str | None]
+"""The axis that splits each dimension of an array; None for a dimension that is not split."""
+
 
 @stage
 def shard(
-    program: Program, mesh: Mapping[str, int], shardings: Mapping[str, Sequence[str | None]]
+    program: Program, mesh: Mapping[str, int], shardings: Mapping[str, Axes], fully: str | None = None
 ) -> Program:
     """The program with the inputs named in `shardings` split among the devices of a mesh.
 
     `mesh` maps each axis to its size, in order. `shardings` lists, for each input, the axis that splits each dimension,
-    or None. Further dimensions and other inputs are not split. XLA chooses the shardings of all other values. Raises
-    `RequestError` for:
+    or None. Further dimensions and other inputs are not split. An output with the name of an input is split in the same
+    way, so that the new state of a training step can be the state of the next step. XLA chooses the shardings of all
+    other values.
+
+    `fully` is an axis for fully sharded data parallelism: it also splits each float input, along the largest dimension
+    that it divides and that is not split yet. The program gathers such an input before it uses it. Inputs that the axis
+    splits already, such as the batch, do not change.
+
+    Raises `RequestError` for:
 
     - an unknown input or axis;
     - an axis that splits two dimensions of an input;
     - a dimension that the axis does not divide;
     - a program that is sharded already.
     """
-    module = program.module.operation.clone().operation
-    text = str(module)
+    context().allow_unregistered_dialects = True  # permanently, because clones of the module also need it
+    text = str(program.module)
     if "mhlo.num_partitions = 1 " not in text and "mhlo.num_partitions" in text or "sdy.mesh" in text:
         raise RequestError("the program is sharded already")
-    known = {value.name: value.type.shape for value in program.signature.inputs}
+    inputs = {value.name: value for value in program.signature.inputs}
     for name, axes in shardings.items():
-        if name not in known:
-            raise RequestError(f"there is no input {name!r} to shard; there are: {', '.join(known)}")
-        _check(name, known[name], axes, mesh)
-    function = next(
-        op.operation
-        for op in module.regions[0].blocks[0].operations
-        if op.operation.attributes.get("sym_name") == ir.StringAttr.get(program.name)
-    )
-    given = function.attributes.get("arg_attrs")
-    attributes = list(ir.ArrayAttr(given)) if given is not None else [ir.DictAttr.get({})] * len(known)
-    spelled: dict[str, str] = {}
-    for i, name in enumerate(known):
-        axes = shardings.get(name, ())
-        parts = ", ".join(
-            "{" + (f'"{axis}"' if axis else "") + "}" for axis in _padded(axes, len(known[name]))
+        if name not in inputs:
+            raise RequestError(f"there is no input {name!r} to shard; there are: {', '.join(inputs)}")
+        _check(name, inputs[name].type.shape, axes, mesh)
+    if fully is not None and fully not in mesh:
+        raise RequestError(f"there is no axis {fully!r} in the mesh; there are: {', '.join(mesh)}")
+    used = {name: _padded(shardings.get(name, ()), value) for name, value in inputs.items()}
+    stored = {
+        name: used[name] if fully is None else _fully(used[name], value, fully, mesh)
+        for name, value in inputs.items()
+    }
+    module = ir.Module.create()
+    for op in operations(program.module.body):
+        module.body.append(op.operation.clone())
+    for key, attribute in program.module.operation.attributes.items():
+        module.operation.attributes[key] = attribute
+    function = next(op for op in functions_in(module) if symbol(op) == program.name)
+    _annotate(function, "arg_attrs", list(stored.values()))
+    outputs = [value.name for value in program.signature.outputs]
+    if any(name in stored for name in outputs):
+        _annotate(function, "res_attrs", [stored.get(name) for name in outputs])
+    _gather(function, [used[name] if used[name] != stored[name] else None for name in inputs])
+    for key, number in (("num_partitions", prod(mesh.values())), ("num_replicas", 1)):
+        module.operation.attributes[f"mhlo.{key}"] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(32), number
         )
-        spelled[f'"tiduc.sharding.{i}"'] = f"#sdy.sharding<@{MESH}, [{parts}]>"
-        # The wheel does not have Shardy's dialect, so the attribute is written into the text.
-        held = ir.StringAttr.get(f"tiduc.sharding.{i}")
-        attributes[i] = ir.DictAttr.get({**named_attributes(ir.DictAttr(attributes[i])), _KEY: held})
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
-    count = 1
-    for size in mesh.values():
-        count *= size
-    for key, number in (("num_partitions", count), ("num_replicas", 1)):
-        module.attributes[f"mhlo.{key}"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
-    text = str(module)
-    for held_text, attribute in spelled.items():
-        text = text.replace(held_text, attribute)
-    head, body = text.split("\n", 1)
-    axes_text = ", ".join(f'"{axis}"={size}' for axis, size in mesh.items())
-    return from_module(
-        parse(f"{head}\n  sdy.mesh @{MESH} = <[{axes_text}]>\n{body}"), program.name, program.opset
+    _declare(module, mesh)
+    return from_module(module, program.name, program.opset)
+
+
+def _annotate(function: ir.Operation, side: str, axes: Sequence[Axes | None]) -> None:
+    """Adds shardings to the attributes of a function's arguments or results, in place."""
+    given = function.attributes.get(side)
+    attributes = list(ir.ArrayAttr(given)) if given is not None else [ir.DictAttr.get({})] * len(axes)
+    function.attributes[side] = ir.ArrayAttr.get(
+        [
+            of
+            if split is None
+            else ir.DictAttr.get({**named_attributes(ir.DictAttr(of)), _KEY: _attribute(split)})
+            for of, split in zip(attributes, axes, strict=True)
+        ]
     )
 
 
-def _padded(axes: Sequence[str | None], rank: int) -> list[str | None]:
-    return [*axes, *[None] * (rank - len(axes))]
+def _gather(function: ir.Operation, axes: Sequence[Axes | None]) -> None:
+    """Constrains some arguments to other shardings where the function uses them, in place."""
+    block = function.regions[0].blocks[0]
+    first = block.operations[0].operation
+    for argument, split in zip(list(block.arguments), axes, strict=True):
+        if split is not None:
+            whole = shardy.call(
+                shardy.CONSTRAINT, argument, argument.type, {"sharding": _attribute(split)}, first
+            )
+            argument.replace_all_uses_except(whole, whole.owner.operation)
 
 
-def _check(
-    name: str, shape: Sequence[int | None], axes: Sequence[str | None], mesh: Mapping[str, int]
-) -> None:
+def _declare(module: ir.Module, mesh: Mapping[str, int]) -> None:
+    """Adds the mesh to a module, in place."""
+    axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.items())
+    attributes = {"sym_name": ir.StringAttr.get(MESH), "mesh": ir.Attribute.parse(f"#sdy.mesh<[{axes}]>")}
+    before = ir.InsertionPoint.at_block_begin(module.body)
+    ir.Operation.create(shardy.MESH, [], [], attributes, loc=ir.Location.unknown(), ip=before)
+
+
+def _attribute(axes: Axes) -> ir.Attribute:
+    parts = ", ".join("{" + (f'"{axis}"' if axis else "") + "}" for axis in axes)
+    return ir.Attribute.parse(f"#sdy.sharding<@{MESH}, [{parts}]>")
+
+
+def _padded(axes: Axes, value: SignatureValue) -> list[str | None]:
+    return [*axes, *[None] * (len(value.type.shape) - len(axes))]
+
+
+def _fully(
+    axes: Sequence[str | None], value: SignatureValue, axis: str, mesh: Mapping[str, int]
+) -> list[str | None]:
+    """The axes of an input that `axis` also splits, if it can and does not yet."""
+    shape, dtype = value.type.shape, value.type.dtype
+    free = [
+        (size, -i)
+        for i, size in enumerate(shape)
+        if size is not None and size and axes[i] is None and size % mesh[axis] == 0
+    ]
+    if not free or axis in axes or dtype is None or not _is_float(value):
+        return list(axes)
+    at = -max(free)[1]
+    return [axis if i == at else each for i, each in enumerate(axes)]
+
+
+def _is_float(value: SignatureValue) -> bool:
+    """Whether the elements are real or complex floats."""
+    return value.type.element.startswith(("f", "bf", "complex"))
+
+
+def _check(name: str, shape: Sequence[int | None], axes: Axes, mesh: Mapping[str, int]) -> None:
     """Raises `RequestError` for axes that cannot split an input of this shape."""
     if len(axes) > len(shape):
         raise RequestError(f"{name} has {len(shape)} dimensions, and its sharding names {len(axes)}")

@@ -54,6 +54,13 @@ def _shardings(
     help="The axis that splits each dimension of an input, in order: x=data, or w=,model for the second dimension. "
     "Repeatable; other inputs are whole on each device.",
 )
+@click.option(
+    "--fully-shard",
+    "fully",
+    metavar="AXIS",
+    help="Also split each float input along this axis, and gather it before it is used (fully sharded data "
+    "parallelism). Inputs that the axis splits already, such as the batch, do not change.",
+)
 @OUTPUT
 @EMIT
 def _shard(
@@ -62,6 +69,7 @@ def _shard(
     opset: OpSet,
     mesh: dict[str, int],
     shardings: dict[str, list[str | None]],
+    fully: str | None,
     output: str,
     kind: str | None,
 ) -> None:
@@ -70,7 +78,7 @@ def _shard(
     The engine xla propagates the shardings to all values: 'tiduc run --engine xla'. Derivatives keep them.
     """
     with about(file):
-        module = shard(from_module(read_with(opset, file), entry, opset), mesh, shardings).module
+        module = shard(from_module(read_with(opset, file), entry, opset), mesh, shardings, fully).module
         kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
