@@ -42,13 +42,17 @@ def refuse_masked(x: object, called: str = "the array") -> None:
             refuse_masked(each, called)
 
 
-def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0) -> list[Array]:
+def parse_inputs(
+    texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0, mapped: bool = False
+) -> list[Array]:
     """The arrays that `texts` describe, in the order of `inputs`.
 
     - `NAME=TEXT` and `@file.npz:NAME` describe the input with that name. The other texts describe the remaining inputs,
       in order. One text may describe several arrays (`@all.npz`).
     - The types of `inputs` complete texts without a type (`random`, `1,2,3`).
     - `seed`, which is 0 or more, and the position of an array seed `random`.
+    - With `mapped`, the array of an `.npy` file is a `numpy.memmap`: only the parts that are used are read. Such arrays
+      do not count toward `ROOM`.
 
     Does not compare the number and types of the arrays with `inputs`; a call does. Raises `InputError` for malformed
     text, for a file that cannot be read, for arrays that take more than `ROOM` bytes together, and for an input that is
@@ -61,9 +65,9 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), se
         raise InputError(f"the input {repeated[0]!r} is given twice")
     free = (i for i in count() if i not in taken)
     for place, text in placed:
-        room = ROOM - sum(array.nbytes for array in arrays.values())
+        room = ROOM - sum(x.nbytes for x in arrays.values() if not isinstance(x, np.memmap))
         if text.startswith("@"):
-            for array in _read(text[1:], room):
+            for array in _read(text[1:], room, mapped):
                 i = next(free) if place is None else place
                 if i in arrays:
                     raise InputError(
@@ -307,7 +311,7 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
     return value
 
 
-def _read(name: str, room: int) -> Iterator[Array]:
+def _read(name: str, room: int, mapped: bool = False) -> Iterator[Array]:
     """Yields the arrays of `file.npy`, `file.npz` or `file.npz:key`, in the file's order.
 
     `*` in the key matches any text.
@@ -315,7 +319,7 @@ def _read(name: str, room: int) -> Iterator[Array]:
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
-    with _numbers(path, room) as loaded:
+    with _numbers(path, room, mapped) as loaded:
         if isinstance(loaded, np.ndarray):
             yield loaded
             return
@@ -326,14 +330,17 @@ def _read(name: str, room: int) -> Iterator[Array]:
 
 
 @contextmanager
-def _numbers(path: str, room: int) -> Iterator[Any]:
-    """A context with the file opened by `np.load`.
+def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
+    """A context with the file opened by `np.load`. With `mapped`, an array in the file is mapped into memory.
 
     Raises `InputError` for a damaged file or another format, also while the block reads the file.
     """
     try:
         with open_regular(path) as file:
-            loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
+            if mapped and file.read(2) != b"PK":
+                loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+            else:
+                loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
             yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
@@ -352,6 +359,7 @@ def _bounded(file: BinaryIO, room: int) -> BinaryIO:
 
     `_members` checks the size of the arrays in an archive.
     """
+    file.seek(0)
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)

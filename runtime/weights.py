@@ -6,6 +6,7 @@ IREE's runtime, in C or Python, maps a parameter archive into memory. `.safetens
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -44,6 +45,34 @@ def read_weights(path: Path) -> dict[str, Array]:
         raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
     except Exception as error:  # each library has its own errors for a damaged file
         raise InputError(f"not a file of arrays: {_line(error)}", os.fspath(path)) from error
+
+
+def part_readers(path: Path) -> dict[str, Callable[[tuple[slice, ...]], Array]]:
+    """For each array of a file, a function that reads the part of the array at given slices.
+
+    A `.safetensors` file is read by parts. From another file, all arrays are read at once. Raises the errors of
+    `read_weights`.
+    """
+    if _by_suffix(path)[0] is not _read_safetensors:
+        return {name: array.__getitem__ for name, array in read_weights(path).items()}
+    try:
+        with open_regular(path):
+            file = _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy")
+            return {name: partial(_part, file, name, os.fspath(path)) for name in file.offset_keys()}
+    except TiducError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
+    except Exception as error:  # the library has its own errors for a damaged file
+        raise InputError(f"not a file of arrays: {_line(error)}", os.fspath(path)) from error
+
+
+def _part(file: Any, name: str, path: str, part: tuple[slice, ...]) -> Array:
+    try:
+        array: Array = file.get_slice(name)[part]
+        return array
+    except AttributeError:  # the package looks up the type in NumPy by name
+        return _tensor(file, name, path)[part]
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> None:

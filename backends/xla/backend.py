@@ -12,6 +12,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.ir_types import IrOp
 
 _PARTITIONS = "mhlo.num_partitions"
 
@@ -35,9 +36,14 @@ def _static(program: Lowered, target: str) -> XlaExecutable:
         if side in function.attributes:
             kept = [_without_ours(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)
-    count = module.attributes[_PARTITIONS] if _PARTITIONS in module.attributes else None
-    partitions = ir.IntegerAttr(count).value if count is not None else 1
-    return XlaExecutable(inlined(str(module)), program.signature, target, program.name, partitions)
+    return XlaExecutable(inlined(str(module)), program.signature, target, program.name, partitions_of(module))
+
+
+@stage
+def partitions_of(module: ir.Module | IrOp) -> int:
+    """The number of devices for which a module is partitioned."""
+    attributes = module.operation.attributes
+    return ir.IntegerAttr(attributes[_PARTITIONS]).value if _PARTITIONS in attributes else 1
 
 
 def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:

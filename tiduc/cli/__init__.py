@@ -6,6 +6,7 @@ only reads its arguments and calls `Program` or a function of `tiduc/`; the work
 """
 
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
@@ -225,7 +226,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
     `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded.
     """
-    options = SharedOptions(loaded)
+    options = SharedOptions(loaded, arguments=tuple(sys.argv[1:] if arguments is None else arguments))
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=options) or 0)
     except click.ClickException as error:

@@ -111,13 +111,15 @@ PARAMETERS = click.option(
 )
 
 
-def arguments(texts: Sequence[str], inputs: Sequence[SignatureValue], seed: int) -> list[Array]:
-    """The arrays that `--input` options give."""
+def arguments(
+    texts: Sequence[str], inputs: Sequence[SignatureValue], seed: int, mapped: bool = False
+) -> list[Array]:
+    """The arrays that `--input` options give. With `mapped`, `.npy` files are mapped into memory."""
     filling = [text for text in texts if text in ("random", "zeros")]
     named = sum(is_named(text, inputs) for text in texts)
     if len(filling) == 1 and named == len(texts) - 1:
         texts = [*texts, *filling * (len(inputs) - len(texts))]
-    return parse_inputs(texts, inputs, seed)
+    return parse_inputs(texts, inputs, seed, mapped)
 
 
 def with_weights(
@@ -136,9 +138,7 @@ def with_weights(
     if unknown := [name for name in arrays if name not in expected]:
         raise InputError(f"there is no input {unknown[0]!r}; there are: {', '.join(expected)}", weights)
     others = [value for value in inputs if value.name not in arrays]
-    given = _but_seeds(texts, others, seed, seeds)
-    if given is None:
-        given = arguments(texts, others, seed)
+    given = with_seeds(texts, others, seed, seeds)
     if weights is None:
         return given
     if len(given) != len(others):
@@ -149,24 +149,31 @@ def with_weights(
     return [named[value.name] if value.name in named else next(rest) for value in inputs]
 
 
-def _but_seeds(
+def with_seeds(
     texts: Sequence[str],
     inputs: Sequence[SignatureValue],
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
-) -> list[Array] | None:
-    """The arrays for the inputs if `texts` gives all of them but the seeds, which `seeds` supplies; else None."""
+    mapped: bool = False,
+) -> list[Array]:
+    """The arrays for the inputs. `seeds` supplies the random seeds if `texts` gives all other inputs."""
     plain = [value for value in inputs if not is_random_seed(value)]
-    if len(plain) == len(inputs):
-        return None
-    try:
-        given = arguments(texts, plain, seed)
-    except InputError:  # one array is too many if a text also gives the seed
-        return None
-    if len(given) != len(plain):
-        return None
+    given = None if len(plain) == len(inputs) else _but_seeds(texts, plain, seed, mapped)
+    if given is None:
+        return arguments(texts, inputs, seed, mapped)
     rest, drawn = iter(given), seeds()
     return [drawn[value.name] if is_random_seed(value) else next(rest) for value in inputs]
+
+
+def _but_seeds(
+    texts: Sequence[str], plain: Sequence[SignatureValue], seed: int, mapped: bool
+) -> list[Array] | None:
+    """The arrays for the inputs that are no seeds, if `texts` gives exactly them; else None."""
+    try:
+        given = arguments(texts, plain, seed, mapped)
+    except InputError:  # one array is too many if a text also gives the seed
+        return None
+    return given if len(given) == len(plain) else None
 
 
 def compiling(command: Callable[..., R]) -> Callable[..., R]:

@@ -25,12 +25,14 @@ class SharedOptions:
 
     `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded. With
     `json_errors`, errors are printed as JSON. `pass_flags` is the pipeline of the flags that name passes.
+    `arguments` are those of the command line.
     """
 
     loaded: Callable[[int | None], None] | None = None
     quiet: bool = False
     json_errors: bool = False
     pass_flags: str = ""
+    arguments: Sequence[str] = ()
     imports: ImportOptions = field(default_factory=ImportOptions)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import click
-import numpy as np
 
 from tiduc.backends.backend import LOOPS, Options, Runnable, compile_program
 from tiduc.backends.iree.build import build
@@ -25,21 +24,21 @@ from tiduc.cli.execution import (
     program_in,
     with_weights,
 )
-from tiduc.cli.files import ENTRY, FILE, JSON, read_input, write, write_json
+from tiduc.cli.files import ENTRY, FILE, JSON, read_input
 from tiduc.cli.models import is_model
+from tiduc.cli.processes import PROCESSES, OnProcesses, run_on_processes
 from tiduc.cli.random_seeds import SEED, seeds_of
+from tiduc.cli.results import write_results
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models.parameters import parameters_of, signature_with_parameters
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.runtime.arrays import Array, format_array, summary, write_npz
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_arguments
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Signature
 from tiduc.runtime.weights import read_weights
-
-SHOWN = 1000  # results with more elements are printed as a summary
 
 
 @click.command("run")
@@ -55,6 +54,7 @@ SHOWN = 1000  # results with more elements are printed as a summary
 @PARAMETERS
 @SEED
 @ENGINE
+@PROCESSES
 @compiling
 @JSON
 @click.option(
@@ -81,15 +81,23 @@ def _run(
     parameters: str | None,
     seed: int | None,
     engine: str,
+    processes: int | None,
     options: Options,
     as_data: bool,
     checked: bool,
     output: str,
-) -> None:
+) -> int:
     """Run a program, or a module that 'tiduc compile' made, on arrays.
 
     Results are printed one per line, in the form that --input reads; large results as a summary.
     """
+    if processes is not None:
+        if engine != "xla" or checked or parameters is not None or memory:
+            raise RequestError(
+                "--processes needs --engine xla, without --memory, --parameters and --check-memory"
+            )
+        asked = OnProcesses(file, entry, opset, options, inputs, weights, seed, as_data, output)
+        return run_on_processes(asked, processes)
     with about(file):
         if checked and (engine != "iree" or parameters is not None):
             raise RequestError("--check-memory is for programs that IREE runs, with all inputs as arguments")
@@ -115,12 +123,8 @@ def _run(
     with about(file) if checked else nullcontext():
         results = executable(*arrays)
     named = dict(zip([value.name for value in chosen.signature.outputs], results, strict=True))
-    if as_data:
-        write_json({name: _as_data(array) for name, array in named.items()}, output)
-    elif output == "-":
-        write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
-    else:
-        write_npz(output, named)
+    write_results(named, as_data, output)
+    return 0
 
 
 @dataclass(frozen=True)
@@ -163,20 +167,6 @@ def _by_iree(
     return _Chosen(
         program.name, signature, compiled, lambda *arrays: check_memory(program.lower(), options, arrays)
     )
-
-
-def _as_data(array: Array) -> dict[str, object]:
-    """An array for JSON: complex numbers are pairs, and numbers that are not finite become null."""
-    pairs = np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
-    numbers = pairs if pairs.dtype.kind in "biu" else pairs.astype(np.float64)
-    values = numbers.astype(object)
-    if numbers.dtype.kind == "f":
-        values[~np.isfinite(numbers)] = None
-    return {"shape": list(array.shape), "dtype": str(array.dtype), "values": values.tolist()}
-
-
-def _shown(array: Array) -> str:
-    return format_array(array) if array.size <= SHOWN else summary(array)
 
 
 COMMANDS = {"run": _run}

@@ -57,7 +57,7 @@ def run_locally(
     given = {
         **(os.environ if environment is None else environment),
         PROCESSES: str(processes),
-        ADDRESS: f"127.0.0.1:{_free_port()}",
+        ADDRESS: f"127.0.0.1:{free_port()}",
     }
     stop = threading.Event()
     sys.stdout.flush()
@@ -105,7 +105,8 @@ def _order(ended: Ended) -> int:
     return 2 if _COMMUNICATION.search(ended.errors) else int((ended.code or 0) > 0)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this host that no process uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -65,10 +65,10 @@ def leave() -> None:
 def joined(devices: int | None = None, target: str = "cpu", count: int | None = None) -> Iterator[Rank]:
     """A context in which this process is connected to the others; for scripts that a launcher starts.
 
-    The arguments are those of `join` and `rank`. In the context, native code and child processes print nothing to standard
-    output, where Gloo would report its connections. If the body raises an exception, prints the traceback and ends the
-    process at once, because libraries would wait at exit for processes that wait for this one. Raises `RequestError` if
-    no launcher has started the process.
+    The arguments are those of `join` and `rank`. In the context, native code and child processes print nothing to
+    standard output, where Gloo would report its connections. If the body raises an exception, prints the traceback and
+    ends the process at once, because libraries would wait at exit for processes that wait for this one. Raises
+    `RequestError` if no launcher has started the process.
     """
     own = rank(count)
     if own is None:

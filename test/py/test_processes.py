@@ -1,0 +1,304 @@
+"""Programs on several processes: launchers, shards, saved states, and processes that die."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiduc.backends.xla.executable import XlaExecutable
+from tiduc.cli import run
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.dialect.mlir.context import parse
+from tiduc.distributed import Rank, joined, rank
+from tiduc.distributed.local import run_locally
+from tiduc.program import Program, from_module
+from tiduc.runtime.arrays import parse_inputs, write_npz
+from tiduc.runtime.weights import part_readers, write_weights
+from tiduc.sharding import shard
+
+SCRIPT = str(Path(__file__).parent / "cases" / "on_processes.py")
+LOSS = """func.func @main(%w: tensor<8x16xf32>, %x: tensor<32x8xf32>, %n: tensor<4xi32>)
+    -> (tensor<f32>, tensor<8x16xf32> {tidu.name = "w"}) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
+  %1 = stablehlo.tanh %0 : tensor<32x16xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<32x16xf32>, tensor<f32>) -> tensor<f32>
+  return %2, %w : tensor<f32>, tensor<8x16xf32>
+}"""
+MESH = {"data": 4, "model": 2}
+SLURM = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_STEP_NODELIST": "node[03-04]",
+    "SLURM_PROCID": "1",
+    "SLURM_NTASKS": "4",
+    "SLURM_LOCALID": "1",
+}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "2",
+    "OMPI_COMM_WORLD_SIZE": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
+}
+KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "2"}
+ELSEWHERE = {"JAX_COORDINATOR_ADDRESS": "a:1"}
+
+
+def loss() -> Program:
+    return from_module(parse(LOSS))
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, None),
+        ({"TIDUC_PROCESS": "1", "TIDUC_PROCESSES": "2", **ELSEWHERE}, Rank("tiduc", 1, 2, 1, "a:1")),
+        (SLURM, Rank("Slurm", 1, 4, 1, None)),
+        ({**SLURM, "SLURM_STEP_NODELIST": ""}, Rank("Slurm", 1, 4, 1, None)),
+        ({name: value for name, value in SLURM.items() if name != "SLURM_STEP_NODELIST"}, None),
+        ({**SLURM, "PMI_RANK": "0", "PMI_SIZE": "1"}, Rank("Slurm", 1, 4, 1, None)),
+        ({**OPEN_MPI, **ELSEWHERE}, Rank("Open MPI", 2, 3, 2, "a:1")),
+        ({**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "1.0;tcp://h:1"}, Rank("Open MPI", 2, 3, 2, None)),
+        (
+            {"PMI_RANK": "0", "PMI_SIZE": "2", **ELSEWHERE},
+            Rank("MPICH or Intel MPI", 0, 2, None, "a:1"),
+        ),
+    ],
+)
+def test_the_variables_of_launchers(environment: dict[str, str], expected: Rank | None) -> None:
+    assert rank(None, environment) == expected
+
+
+def test_mpi_on_one_host_needs_no_address() -> None:
+    own = rank(3, OPEN_MPI)
+    assert own is not None and own.address is not None and own.address.startswith("127.0.0.1:")
+
+
+def test_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "job-2.pods.default.svc.cluster.local")
+    assert rank(4, KUBERNETES) == Rank("Kubernetes", 2, 4, None, "job-0.pods.default.svc.cluster.local:55527")
+    with pytest.raises(RequestError, match="Kubernetes does not say how many processes"):
+        rank(None, KUBERNETES)
+    monkeypatch.setattr("socket.getfqdn", lambda: "elsewhere")
+    with pytest.raises(RequestError, match="does not give the address .*: set JAX_COORDINATOR_ADDRESS"):
+        rank(4, KUBERNETES)
+
+
+@pytest.mark.parametrize(
+    "count, changes, words",
+    [
+        (2, {}, "Slurm has started 4 processes, and 2 were asked for"),
+        (None, {"SLURM_PROCID": "4"}, "SLURM_PROCID=4 is not the index of one of 4 processes"),
+        (None, {"SLURM_PROCID": "x"}, "SLURM_PROCID=x is not a number"),
+    ],
+)
+def test_wrong_variables(count: int | None, changes: dict[str, str], words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        rank(count, {**SLURM, **changes})
+
+
+def test_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDUC_PROCESS", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "JOB_COMPLETION_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(RequestError, match="no launcher has started this process"), joined():
+        pass
+
+
+OTHERS_WAIT = """
+import os, sys, time, signal
+mine = int(os.environ["TIDUC_PROCESS"])
+open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
+if mine == 1:
+    while len(os.listdir(sys.argv[1])) < 3: time.sleep(0.01)
+    ENDING
+if mine == 2:
+    print("Connection closed by peer", file=sys.stderr)
+    sys.exit(1)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "ending, expected",
+    [
+        ("print('a fault', file=sys.stderr); sys.exit(7)", (7, 1, "a fault\n", "")),
+        ("os.kill(os.getpid(), signal.SIGKILL)", (137, 1, "", "SIGKILL")),
+    ],
+)
+def test_a_process_that_dies_ends_the_others(
+    ending: str, expected: tuple[int, int, str, str], tmp_path: Path
+) -> None:
+    """The reported process is the cause, not one that fails because it communicates with the cause."""
+    script = OTHERS_WAIT.replace("ENDING", ending)
+    outcome = run_locally([sys.executable, "-c", script, str(tmp_path)], 3)
+    assert (outcome.status, outcome.process, outcome.errors, outcome.signal) == expected
+    for process in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(process.name), 0)
+
+
+def test_processes_that_succeed(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "import os, sys; print(os.environ['TIDUC_PROCESS']); print('err', file=sys.stderr)"
+    outcome = run_locally([sys.executable, "-c", script], 2)
+    assert (outcome.status, outcome.errors) == (0, "err\n")
+    assert capfd.readouterr().out == "0\n"
+
+
+def test_fully_sharded_inputs() -> None:
+    text = str(shard(loss(), MESH, {"x": ["data"], "w": [None, "model"]}, "data"))
+    stored, used = '#sdy.sharding<@mesh, [{"data"}, {"model"}]>', '#sdy.sharding<@mesh, [{}, {"model"}]>'
+    assert text.count(f"sdy.sharding = {stored}") == 2  # the input w, and the output with this name
+    assert text.count(f"sharding = {used}") == 1 == text.count('"sdy.sharding_constraint"(%arg0)')
+    assert '#sdy.sharding<@mesh, [{}]>, tidu.name = "n"' in text  # integers are not split
+    with pytest.raises(RequestError, match="there is no axis 'rows' in the mesh; there are: data, model"):
+        shard(loss(), MESH, {}, "rows")
+
+
+def test_arguments_by_parts() -> None:
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((8, 16), np.float32), rng.standard_normal((32, 8), np.float32)
+    n = np.arange(4, dtype=np.int32)
+    sharded = shard(loss(), MESH, {"x": ["data"]}, "data").compile(engine="xla")
+    assert isinstance(sharded, XlaExecutable)
+    read: list[tuple[int, ...]] = []
+
+    def part_of_w(part: tuple[slice, ...]) -> Any:
+        read.append(w[part].shape)
+        return w[part]
+
+    placed = sharded.place("w", part_of_w)
+    assert set(read) == {(8, 4)}  # the larger dimension is split
+    value, new_w = sharded.keep(placed, lambda part: x[part], n)
+    np.testing.assert_allclose(np.asarray(value), np.tanh(x @ w).sum(), rtol=1e-4)
+    assert new_w.addressable_shards[0].data.shape == (8, 4)
+    np.testing.assert_array_equal(sharded.gathered(new_w), w)
+    assert sharded.shardings["w"].device_set == placed.sharding.device_set
+    alone = loss().compile(engine="xla")
+    np.testing.assert_allclose(alone(part_of_w, x, n)[0], np.asarray(value), rtol=1e-4)
+    with pytest.raises(InputError, match=r"argument 0 \(w\): expected 8x4xf32, got 8x16xf32"):
+        sharded.keep(lambda part: w, x, n)
+    with pytest.raises(InputError, match=r"argument 0 \(w\): .* got dtype float64"):
+        sharded.place("w", lambda part: w[part].astype(np.float64))
+    with pytest.raises(RequestError, match="there is no input 'q'; there are: w, x, n"):
+        sharded.place("q", w)
+
+
+def test_files_that_are_read_by_parts(tmp_path: Path) -> None:
+    w = np.arange(12.0).reshape(3, 4)
+    np.save(tmp_path / "w.npy", w)
+    write_npz(tmp_path / "w.npz", {"w": w})
+    write_weights(tmp_path / "w.safetensors", {"w": w, "scalar": np.array(2.0)})
+    (mapped,) = parse_inputs([f"@{tmp_path / 'w.npy'}"], mapped=True)
+    assert isinstance(mapped, np.memmap)
+    (whole,) = parse_inputs([f"@{tmp_path / 'w.npz'}"], mapped=True)
+    np.testing.assert_array_equal(mapped, whole)
+    for suffix in ("npz", "safetensors"):
+        read = part_readers(tmp_path / f"w.{suffix}")
+        np.testing.assert_array_equal(read["w"]((slice(1, 3), slice(None, 2))), w[1:3, :2])
+    assert read["scalar"](()) == 2
+    (tmp_path / "damaged.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="not a file of arrays"):
+        part_readers(tmp_path / "damaged.safetensors")
+
+
+def test_refused_command_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.mlir").write_text(LOSS)
+    file = str(tmp_path / "f.mlir")
+    assert run(["run", file, "--processes", "2"]) == 1
+    assert "--processes needs --engine xla" in capsys.readouterr().err
+    assert run(["run", "-", "--processes", "2", "--engine", "xla"]) == 1
+    assert "several processes cannot read standard input" in capsys.readouterr().err
+
+
+def launched(action: str, processes: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    starting = (
+        "import sys; from tiduc.distributed import launch; sys.exit(launch(sys.argv[2:], int(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", starting, str(processes), sys.executable, SCRIPT, action, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500)
+
+
+@pytest.mark.slow
+def test_states_on_another_number_of_processes(tmp_path: Path) -> None:
+    """Each process reads, holds and saves only its own shards."""
+    pytest.importorskip("orbax.checkpoint")
+    for action, processes in (("save", 4), ("restore", 2), ("restore", 8), ("restore", 1)):
+        done = launched(action, processes, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"process 0 of {processes}: {action} is done\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "action, status, words",
+    [
+        ("raise", 1, "ValueError: process 1 has a fault\n"),
+        ("kill", 137, "error: process 1 was killed by SIGKILL\n"),
+    ],
+)
+def test_a_failure_while_others_communicate(action: str, status: int, words: str, tmp_path: Path) -> None:
+    done = launched(action, 2, tmp_path)
+    assert done.returncode == status and done.stderr.endswith(words)
+
+
+@pytest.mark.slow
+def test_a_death_without_a_common_parent(tmp_path: Path) -> None:
+    """Processes that another launcher has started end when one of them dies."""
+    from tiduc.distributed.local import free_port
+
+    own = {**os.environ, "TIDUC_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, SCRIPT, "kill", str(tmp_path)],
+            env={**own, "TIDUC_PROCESS": str(index)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=300)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert started[1].returncode == -9
+    assert started[0].returncode != 0 and errors[0]
+
+
+@pytest.mark.slow
+def test_the_command_on_two_processes(tmp_path: Path) -> None:
+    """The command reads weights by parts, writes a state, and reads it on another number of processes."""
+    pytest.importorskip("orbax.checkpoint")
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((8, 16), np.float32), rng.standard_normal((32, 8), np.float32)
+    write_weights(tmp_path / "w.safetensors", {"w": w})
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "f.mlir").write_text(str(shard(loss(), MESH, {"x": ["data"]}, "data")))
+    (tmp_path / "again.mlir").write_text(
+        str(shard(from_module(parse(IDENTITY)), {"data": 2}, {"w": ["data"]}))
+    )
+
+    def tiduc(*arguments: str) -> str:
+        command = [sys.executable, "-m", "tiduc", "run", *arguments, "--engine", "xla"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    given = ["--weights", "w.safetensors", "--input", "@x.npy", "--input", "zeros"]
+    said = tiduc("f.mlir", "--processes", "2", *given)
+    assert said.count("\n") == 2
+    assert float(said.partition("=")[2].split()[0]) == pytest.approx(np.tanh(x @ w).sum(), rel=1e-4)
+    tiduc("f.mlir", "--processes", "4", *given, "-o", "state.orbax")
+    tiduc("again.mlir", "--processes", "1", "--weights", "state.orbax", "-o", "out.npz")
+    with np.load(tmp_path / "out.npz") as written:
+        np.testing.assert_array_equal(written["w"], w)
+
+
+IDENTITY = """func.func @main(%w: tensor<8x16xf32>) -> (tensor<8x16xf32> {tidu.name = "w"}) {
+  return %w : tensor<8x16xf32>
+}"""
