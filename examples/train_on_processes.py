@@ -9,7 +9,7 @@ devices of all processes, and each process holds only its own shards:
     tensor          splits the weights of attention and of the dense layers; each device has the whole batch
     fully-sharded   splits the batch and all parameters along one axis; XLA gathers a parameter where it is used
 
-To use several hosts, start one process per host with srun, mpirun or Kubernetes instead; `joined` reads their variables.
+To use several hosts, start one process per host with srun, mpirun or Kubernetes; `joined` reads their variables.
 """
 
 import argparse

@@ -30,13 +30,20 @@ def compile_for_xla(program: Lowered, options: Options) -> Runnable:
 
 @stage
 def _static(program: Lowered, target: str) -> XlaExecutable:
-    """Compiles a program that has only static shapes."""
-    module, function = with_main(program.module)
+    """Compiles a program of static shapes."""
+    text, partitions = for_xla(program.module)
+    return XlaExecutable(text, program.signature, target, program.name, partitions)
+
+
+@stage
+def for_xla(given: ir.Module | IrOp) -> tuple[str, int]:
+    """The text of a module for XLA, with its first function as `main`, and the number of its partitions."""
+    module, function = with_main(given)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:
             kept = [_without_ours(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)
-    return XlaExecutable(inlined(str(module)), program.signature, target, program.name, partitions_of(module))
+    return inlined(str(module)), partitions_of(module)
 
 
 @stage

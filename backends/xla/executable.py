@@ -197,8 +197,11 @@ def _client(target: str) -> tuple[Any, Any]:
         raise TiducError(f"XLA has no device of target {target!r}: {error}") from error
 
 
-def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
-    """Compiles StableHLO text with XLA, with one partition for each device, and loads the executable."""
+def _compiled(client: Any, stablehlo: str, devices: Sequence[Any], fast: bool = True) -> Any:
+    """XLA's executable, partitioned over these devices as the program specifies.
+
+    With `fast=False`, LLVM optimizes less: the executable is made sooner, and is slower.
+    """
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
 
@@ -210,6 +213,27 @@ def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
     build.num_replicas, build.num_partitions = 1, len(devices)
     build.use_spmd_partitioning = len(devices) > 1
     build.use_shardy_partitioner = "sdy." in stablehlo
+    if not fast:
+        build.debug_options.xla_backend_optimization_level = 0
+        build.debug_options.xla_llvm_disable_expensive_passes = True
     ids = np.array([[device.id for device in devices]])
     build.device_assignment = xla_client.DeviceAssignment.create(ids)
     return client.compile_and_load(stablehlo, xla_client.DeviceList(tuple(devices)), options)
+
+
+def compiled_for_simulated_devices(stablehlo: str, partitions: int) -> str:
+    """The HLO text of a module that XLA has partitioned and compiled for devices that it simulates on the CPU.
+
+    Other programs of this process are not affected. Raises `CompileError` if XLA refuses the module, and `TiducError`
+    if JAX is missing.
+    """
+    _client("cpu")  # sets up JAX's messages, and checks that JAX is installed
+    from jaxlib import xla_client
+
+    client = xla_client.make_cpu_client(num_devices=partitions)
+    try:
+        loaded = _compiled(client, stablehlo, client.local_devices(), fast=False)
+        text: str = loaded.hlo_modules()[0].to_string()
+        return text
+    except Exception as error:  # jaxlib raises several types of exceptions
+        raise CompileError(f"XLA: {str(error).partition(chr(10))[0]}") from error

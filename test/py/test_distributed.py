@@ -1,5 +1,6 @@
-"""Programs that `shard` splits among devices: on eight devices of one process, and on two processes."""
+"""Programs that `shard` splits among devices: on eight devices of one process, and on several processes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,8 +79,24 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.slow
-def test_two_processes() -> None:
-    command = [sys.executable, str(ROOT / "examples" / "train_on_two_processes.py"), "--steps", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+@pytest.mark.parametrize("processes", [2, 4])
+def test_training_on_several_processes(processes: int) -> None:
+    """The losses of data-parallel, tensor-parallel and fully sharded training are those of one device."""
+    command = [sys.executable, str(ROOT / "examples" / "train_on_processes.py"), "--devices", "1"]
+    command += [
+        "--processes",
+        str(processes),
+        "--steps",
+        "2",
+        "--parallel",
+        "data",
+        "tensor",
+        "fully-sharded",
+    ]
+    quickly = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    environment = {**os.environ, "XLA_FLAGS": quickly}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, env=environment)
     assert done.returncode == 0, done.stderr
-    assert len(set(line.partition(":")[2].strip() for line in done.stdout.splitlines())) == 1
+    losses = {line.partition(":")[0]: line.partition(":")[2].split() for line in done.stdout.splitlines()}
+    assert list(losses) == ["one device", "data", "tensor", "fully-sharded"]
+    assert len({tuple(each) for each in losses.values()}) == 1 and len(losses["data"]) == 2

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tiduc.cli.communication import communication_tables
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import (
@@ -58,6 +59,12 @@ PLACES = 3  # the most places that are listed per kink
     help="Also list the values that the VJP recomputes within this memory budget, in the syntax of --memory of "
     "'tiduc vjp'.",
 )
+@click.option(
+    "--sharding",
+    is_flag=True,
+    help="Also list the bytes that the devices of a sharded program exchange, and on paper on 8 to 1,024 devices. "
+    "XLA, which needs JAX, partitions the program for simulated devices.",
+)
 @JSON
 @OUTPUT
 def _explain(
@@ -70,6 +77,7 @@ def _explain(
     order: int | None,
     memory: bool,
     budget: str,
+    sharding: bool,
     as_data: bool,
     output: str,
 ) -> None:
@@ -82,7 +90,7 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, parse_wrt(program, wrt), order, memory, budget)
+        explanation = explain(module, program, parse_wrt(program, wrt), order, memory, budget, sharding)
     if as_data:
         write_json(as_json(explanation), output)
     else:
@@ -114,6 +122,8 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table
         notes=_notes(explanation),
     )
     yield from _memory(explanation, file, budget)
+    if explanation.exchange is not None:
+        yield from communication_tables(explanation.exchange)
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
     yield table(

@@ -17,6 +17,8 @@ from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.explain.communication import Exchange, find_exchange
+from tiduc.explain.communication import as_json as exchange_as_json
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict
@@ -123,6 +125,7 @@ class Explanation:
     jet: Prediction | None = None
     memory: tuple[Peak, ...] = ()
     recomputed: tuple[RecomputedValue, ...] = ()
+    exchange: Exchange | None = None
 
     @property
     def residual_bytes(self) -> int:
@@ -144,12 +147,14 @@ def explain(
     order: int | None = None,
     memory: bool = False,
     budget: str = "",
+    sharding: bool = False,
 ) -> Explanation:
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
 
     With `order`, the explanation has the cost of the jet of that order. With `memory`, it has the possible peaks of the
     VJP's memory, and their times. With `budget`, it has the values that the VJP recomputes within this budget of
-    memory. Raises `RequestError` if no plan is within the budget.
+    memory. With `sharding`, it has the communication of a sharded program, and of its VJP. Raises `RequestError` if no
+    plan is within the budget, or if the program is not sharded.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
@@ -191,6 +196,7 @@ def explain(
         jet,
         tuple(peaks),
         tuple(_recomputed(reverse, budget) if budget and reverse is not None else ()),
+        find_exchange({"primal": program} | ({"vjp": reverse} if reverse else {})) if sharding else None,
     )
 
 
@@ -250,6 +256,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "jet": None if explanation.jet is None else asdict(explanation.jet),
         "memory": [asdict(peak) for peak in explanation.memory],
         "recomputed": [asdict(each) for each in explanation.recomputed],
+        "communication": None if explanation.exchange is None else exchange_as_json(explanation.exchange),
         "most_expensive": [asdict(op) for op in explanation.most_expensive],
         "refused": explanation.refused,
         "kinks": [

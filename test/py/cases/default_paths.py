@@ -27,6 +27,16 @@ FILES = {
   return %2 : tensor<f32>
 }
 """,
+    "sharded.mlir": """module attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["data"=2]>
+  func.func @main(%x: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+""",
     "loop.mlir": """func.func @main(%x: tensor<f64>) -> tensor<f64> {
   %n = stablehlo.constant dense<9> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -158,6 +168,7 @@ VALUES: dict[str, str] = {
     "--expect": "mlp_f32.npz",
     "--format": "text",
     "--freeze": "*.bias",
+    "--fully-shard": "data",
     "--graph": "main",
     "--identity": "a-model",
     "--in-axes": "none",
@@ -186,6 +197,7 @@ VALUES: dict[str, str] = {
     "--out-axes": "0",
     "--output": "written",
     "--parameters": "w.safetensors",
+    "--processes": "2",
     "--pass-pipeline": "tidu-import,tidu-linearize,cse",
     "--plot": "loss.png",
     "--quantize": "int8",
@@ -284,7 +296,9 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--run-reproducer",),
     ("--search-path",),
     ("--mesh",),
-    ("--shard",),
+    ("--shard", "--fully-shard"),
+    ("--sharding",),
+    ("--processes",),
     ("--test", "--test-arg", "--timeout", "--test-timeout"),
     ("--derivative", "--graph", "--fold", "--format"),
     ("--budget",),
@@ -344,6 +358,8 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ("run", "--input"): "run f.vmfb --input random --input 1",
     ("run", "--parameters"): "run v.mlir --parameters w.safetensors --input 4xf32=1,2,3,4",
     ("run", "--weights"): "run imported.mlir --weights imported.npz --input random",
+    ("run", "--processes"): "run sharded.mlir --processes 2 --engine xla --input random",
+    ("explain", "--sharding"): "explain sharded.mlir --sharding",
     ("shard", "--mesh"): "shard loss.mlir --mesh data=4 --shard x=data",
     (
         "split",

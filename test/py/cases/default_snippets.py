@@ -235,7 +235,7 @@ SCRIPTS: dict[str, str] = {
     "pinn_beam.py": "--steps 20",
     "taylor_ode.py": "",
     "train_on_device.py": "train --steps 5",
-    "train_on_two_processes.py": "",
+    "train_on_processes.py": "--steps 2",
 }
 """The scripts in `examples` with their arguments; `read:` gives the reason why a script is not run."""
 
