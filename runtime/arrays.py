@@ -50,9 +50,7 @@ def parse_inputs(
     - `NAME=TEXT` and `@file.npz:NAME` describe the input with that name. The other texts describe the remaining inputs,
       in order. One text may describe several arrays (`@all.npz`).
     - The types of `inputs` complete texts without a type (`random`, `1,2,3`).
-    - `seed`, which is 0 or more, and the position of an array seed `random`.
-    - With `mapped`, the array of an `.npy` file is a `numpy.memmap`: only the parts that are used are read. Such arrays
-      do not count toward `ROOM`.
+    - `seed` (at least 0) and the position of an array seed `random`. `mapped` maps `.npy` files, beside `ROOM`.
 
     Does not compare the number and types of the arrays with `inputs`; a call does. Raises `InputError` for malformed
     text, for a file that cannot be read, for arrays that take more than `ROOM` bytes together, and for an input that is
@@ -70,9 +68,8 @@ def parse_inputs(
             for array in _read(text[1:], room, mapped):
                 i = next(free) if place is None else place
                 if i in arrays:
-                    raise InputError(
-                        f"{_short(text)} holds several arrays, and the input {inputs[i].name!r} takes one"
-                    )
+                    several = f"{_short(text)} holds several arrays"
+                    raise InputError(f"{several}, and the input {inputs[i].name!r} takes one")
                 arrays[i] = restored(array, _expected(inputs, i))
             continue
         i = next(free) if place is None else place
@@ -82,8 +79,8 @@ def parse_inputs(
         except InputError:
             if i < len(inputs) or not inputs:
                 raise
-            listed = ", ".join(map(str, inputs))
-            raise InputError(f"input {_short(text)} is one too many; the inputs are: {listed}") from None
+            listed = f"the inputs are: {', '.join(map(str, inputs))}"
+            raise InputError(f"input {_short(text)} is one too many; {listed}") from None
     if taken and (missing := [x.name for i, x in enumerate(inputs) if i not in arrays]):
         raise InputError(f"no array is given for the input {missing[0]!r}")
     return [arrays[i] for i in sorted(arrays)]
@@ -331,16 +328,15 @@ def _read(name: str, room: int, mapped: bool = False) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
-    """A context with the file opened by `np.load`. With `mapped`, an array in the file is mapped into memory.
+    """A context with the file opened by `np.load`, or with `mapped` an array mapped into memory.
 
     Raises `InputError` for a damaged file or another format, also while the block reads the file.
     """
     try:
         with open_regular(path) as file:
-            if mapped and file.read(2) != b"PK":
-                loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-            else:
-                loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
+            loaded = np.load(  # without pickles, which can run arbitrary code
+                path if mapped else _bounded(file, room), "r" if mapped else None, allow_pickle=False
+            )
             yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
@@ -355,11 +351,7 @@ def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """Returns `file`. Raises `ValueError` if it is not an archive and exceeds `room`.
-
-    `_members` checks the size of the arrays in an archive.
-    """
-    file.seek(0)
+    """Returns `file`. Raises `ValueError` if it is no archive, which `_members` checks, and exceeds `room`."""
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)

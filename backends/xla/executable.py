@@ -1,8 +1,8 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
-A partitioned program runs each partition on a device of its own. After `jax.distributed.initialize`, it uses the
-devices of all processes. A process then needs only its shards of the arguments, and `keep` returns only the shards of
-the process. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
+Each partition of a partitioned program runs on a device of its own. After `jax.distributed.initialize`, the program
+uses the devices of all processes. A process then needs only its shards of the arguments, and `keep` returns only the
+shards of the process. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class XlaExecutable:
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments, as complete NumPy arrays.
+        """Runs the program and returns the outputs as complete NumPy arrays.
 
         Arguments are checked as in `Executable`. With several processes, each process gets the complete arrays; `keep`
         avoids this.
@@ -151,7 +151,7 @@ class XlaExecutable:
         return placed
 
     def gathered(self, array: ShardedArray) -> Array:
-        """A JAX array as a complete NumPy array, even if other processes hold parts of it.
+        """Copies a JAX array to the host as a whole, even if other processes hold parts of it.
 
         All processes must call this function with their shards of the array, in the same order.
         """
@@ -163,7 +163,7 @@ class XlaExecutable:
         return gathered
 
     def _global_array(self, parts: Sequence[ShardedArray], index: int) -> ShardedArray:
-        """The global array, assembled from each device's shard or copy."""
+        """The JAX array of output `index`, assembled from the parts or copies on the devices."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
@@ -198,7 +198,7 @@ def _client(target: str) -> tuple[Any, Any]:
 
 
 def _compiled(client: Any, stablehlo: str, devices: Sequence[Any], fast: bool = True) -> Any:
-    """XLA's executable, partitioned over these devices as the program specifies.
+    """Compiles StableHLO text with XLA, with one partition for each device, and loads the executable.
 
     With `fast=False`, LLVM optimizes less: the executable is made sooner, and is slower.
     """
