@@ -32,12 +32,11 @@ from tiduc.backends.iree.static.liveness import (
     live_after,
     live_at_entry,
     reachable,
-    repeats,
 )
 from tiduc.dialect.errors import CompileError
 
-TYPES = {"i1": "bool", "index": "int64_t", "f32": "float", "f64": "double"}
-TYPES |= {f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}
+TYPES = {f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}
+TYPES |= {"i1": "bool", "index": "int64_t", "f32": "float", "f64": "double"}
 """Maps MLIR's types of scalars to C types."""
 
 _OVERHEAD = 32 + 64
@@ -116,9 +115,9 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def heap(self) -> float:
-        """The most bytes that a call takes from malloc: those of all branches together. Infinite with loops."""
+        """The most bytes that a call of this function takes from malloc. Infinite if there are loops."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
-        return inf if repeats([*self._labels]) else sum(size + _OVERHEAD for size in sizes)
+        return inf if has_loop(list(self._labels)) else sum(size + _OVERHEAD for size in sizes)
 
     def code(self) -> list[str]:
         """The C declarations and statements, without variables that are never read."""

@@ -44,12 +44,6 @@ def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
     return finished[::-1]
 
 
-def repeats(blocks: Sequence[ir.Block]) -> bool:
-    """Whether a block may run more than once. `blocks` are those of `reachable`, so only loops jump to earlier ones."""
-    place = {block: i for i, block in enumerate(blocks)}
-    return any(place[after] <= i for block, i in place.items() for after in successors_of(block))
-
-
 def successors_of(block: ir.Block) -> list[ir.Block]:
     """The blocks to which the last op of a block may branch."""
     last = list(block.operations)[-1].operation
