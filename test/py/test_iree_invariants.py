@@ -11,6 +11,7 @@ import pytest
 from cases.iree_programs import NESTED
 from harness.edits import after, broken, compiles_with
 from harness.sources import source_of
+from harness.variants import HERE
 from iree.compiler import ir
 from test_iree_hosting import REGION
 from test_iree_placement import LOOPS, MODULE
@@ -218,7 +219,7 @@ def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.Monk
     """If an edit fails, the program still compiles, with a remark, and its values equal NumPy's."""
     compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
-        source = source_of(tiduc.load(network(6)))
+        source = source_of(tiduc.load(network(6)), HERE)
     assert source.repeats and source.places
     with pytest.warns(TiducRemark, match=f"'{name}'"):
         module = compile_source(source, cached=False)
