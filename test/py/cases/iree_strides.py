@@ -1,0 +1,47 @@
+"""Windows of one element with strides, over arrays that other ops read whole; see `iree_programs.py`."""
+
+import numpy as np
+
+STRIDED_WINDOWS = """
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<2x2xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.multiply %x, %y : tensor<4x4xf32>
+  %1 = stablehlo.add %0, %y : tensor<4x4xf32>
+  %2 = "stablehlo.reduce_window"(%1, %zero) <{
+    window_dimensions = array<i64: 1, 1>, window_strides = array<i64: 2, 2>
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %4 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %4 : tensor<f32>
+  }) : (tensor<4x4xf32>, tensor<f32>) -> tensor<2x2xf32>
+  %3 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %2, %3 : tensor<2x2xf32>, tensor<4xf32>
+}
+"""
+
+STRIDED_SCALING = """
+func.func @main(%x: tensor<1x2x4xf32>, %y: tensor<1x2x4xf32>, %k: tensor<2x1x1xf32>)
+    -> (tensor<1x2x2xf32>, tensor<2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.multiply %x, %y : tensor<1x2x4xf32>
+  %1 = stablehlo.add %0, %y : tensor<1x2x4xf32>
+  %2 = stablehlo.convolution(%1, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {stride = [2]}
+    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+    : (tensor<1x2x4xf32>, tensor<2x1x1xf32>) -> tensor<1x2x2xf32>
+  %3 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0, 2]
+    : (tensor<1x2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  return %2, %3 : tensor<1x2x2xf32>, tensor<2xf32>
+}
+"""
+
+
+def _numbers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.random.default_rng(0).integers(1, 9, shape).astype(np.float32)
+
+
+STRIDES = {
+    "strided_windows_of_one_element": (STRIDED_WINDOWS, (_numbers(4, 4), _numbers(4, 4)), None),
+    "strided_scaling": (STRIDED_SCALING, (_numbers(1, 2, 4), _numbers(1, 2, 4), _numbers(2, 1, 1)), None),
+}
+"""For each witness: the program, its arguments, and None, since the reference interpreter computes the results."""
