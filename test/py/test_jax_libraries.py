@@ -111,8 +111,17 @@ def test_batches_of_solves() -> None:
 
 @pytest.mark.more
 @pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
-def test_solvers_of_any_rank_have_first_derivatives() -> None:
-    program = check(solved(lx.SVD()), (A, B), "1")
+@pytest.mark.parametrize(
+    ("solver", "a", "b"),
+    [
+        (lx.SVD(), A, B),
+        (lx.LSMR(1e-13, 1e-13), A, B),
+        (lx.LSMR(1e-13, 1e-13), TALL, LONG),
+        (lx.LSMR(1e-13, 1e-13), TALL.T, B),
+    ],
+)
+def test_solvers_of_any_rank_have_first_derivatives(solver: Any, a: Any, b: Any) -> None:
+    program = check(solved(solver), (a, b), "1")
     with pytest.raises(Unsupported, match="only first derivatives if its solver does not assume full rank"):
         program.hvp([0, 1])
 

@@ -228,9 +228,10 @@ class OwnDerivatives:
         *operands: IrValue,
         **of_call: object,
     ) -> object:
-        """Lowers `lineax.linear_solve`: regular square systems as solvers, all others with lineax's JVP.
+        """Lowers `lineax.linear_solve`: systems of full rank as solvers, all others with lineax's JVP.
 
-        In a derivative, whether a solve fails is not checked, because the check is not linear.
+        In a derivative, whether a solve fails is not checked, because the check is not linear. A solver that iterates
+        on a tangent is kept as a solver, which is linear in the tangent, for systems of any rank.
         """
         from jax.interpreters import mlir
 
@@ -238,7 +239,8 @@ class OwnDerivatives:
         call = LineaxSolve(self._jax, primitive, ctx.avals_in, parameters)
         function: Traceable = functools.partial(call.whole, throws=level == 0)
         stop = self._jax.lax.stop_gradient
-        if call.is_kept:
+        is_tangent = identity(parameters) in self._linear
+        if call.is_kept or (is_tangent and call.is_kept_for_tangents):
             solver = self._solver(call, ctx.avals_in, level)
 
             def function(*given: "jax.Array") -> list["jax.Array"]:
@@ -248,13 +250,12 @@ class OwnDerivatives:
                     x = [z + stop(y - z) for y, z in zip(results, x, strict=False)]
                 return [*x, *results[len(x) :]]
 
-        elif identity(parameters) in self._linear or level == self._levels:
-            if level:
-                function = self._rejecting_tangents(function, sorted(call.without_right_side()), _NO_SECOND)
-        else:
+        elif not is_tangent and level < self._levels:
             function = self._with_jvp(
                 function, call, ctx, level, functools.partial(primitive.bind, **parameters)
             )
+        if not call.is_kept and level and (is_tangent or level == self._levels):
+            function = self._rejecting_tangents(function, sorted(call.without_right_side()), _NO_SECOND)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
 
     def _with_jvp(

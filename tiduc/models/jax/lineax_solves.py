@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tiduc.dialect.ops.control_ops import SOLVE, TRANSPOSE_SOLVE
 from tiduc.models.jax.derivative_functions import Parameters, is_smooth
-from tiduc.models.jax.solves import SOLVABLE, Traceable
+from tiduc.models.jax.solves import SOLVABLE, Traceable, is_iterative
 
 if TYPE_CHECKING:
     import jax
@@ -104,9 +104,20 @@ class LineaxSolve:
 
     @property
     def is_kept(self) -> bool:
-        """Whether tiduc can solve the system: an operator of full rank, and arrays of one type."""
-        if not self.is_solve or not self._solver.assume_full_rank():
+        """Whether the call has derivatives of any order: an operator of full rank, and arrays of one type."""
+        return self.is_solve and self._solver.assume_full_rank() and self._has_one_type
+
+    @property
+    def is_kept_for_tangents(self) -> bool:
+        """Whether a call on a tangent is kept as a solver: LSMR iterates, so that its ops are not linear."""
+        if not self.is_solve or not self._has_one_type:
             return False
+        types = self.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._types])
+        return is_iterative(self._jax.make_jaxpr(self.solve)(*types))
+
+    @property
+    def _has_one_type(self) -> bool:
+        """Whether tiduc can solve M x = b, which needs arrays of one type."""
         arrays = self._leaves((self._in, self._out))
         types = {str(x.dtype) for x in arrays}
         is_square = [x.shape for x in self._leaves(self._in)] == [x.shape for x in self._leaves(self._out)]
