@@ -56,7 +56,6 @@ def _check(program: Any, arguments: Callable[[int], Any], wanted: Callable[[int]
 
 
 ENGINES = pytest.mark.parametrize("engine", ["xla", pytest.param("iree", marks=pytest.mark.more)])
-XLA = pytest.mark.parametrize("engine", ["xla"])
 
 
 @pytest.mark.torch
@@ -75,7 +74,7 @@ def test_forces_and_virial(md: Any, engine: str) -> None:
 
 
 @pytest.mark.torch
-@XLA
+@ENGINES
 def test_hessian_vector_products(md: Any, energy: Any, engine: str) -> None:
     module = md.potential()
 
@@ -124,7 +123,7 @@ LOSS = """func.func @main(%y: tensor<f64>, %s: tensor<3x3xf64>, %f: tensor<?x3xf
 
 
 @pytest.mark.torch
-@XLA
+@ENGINES
 def test_gradient_of_a_loss_of_forces(md: Any, energy: Any, engine: str) -> None:
     """The second derivative toward positions and weights: a VJP of a VJP."""
     module = md.potential()
@@ -148,7 +147,7 @@ def test_gradient_of_a_loss_of_forces(md: Any, energy: Any, engine: str) -> None
 
 
 @pytest.mark.torch
-@XLA
+@ENGINES
 def test_training_on_forces(md: Any, energy: Any, engine: str) -> None:
     """Steps of gradient descent on a loss of energy, virial and forces follow PyTorch's; one program for all sizes."""
     module = md.potential()
