@@ -164,9 +164,9 @@ def test_the_table_has_each_example() -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("name", [name for name, how in SCRIPTS.items() if not how.startswith("read:")])
 def test_examples(name: str, folder: Path) -> None:
-    if name == "from_torch.py":
+    if name in ("from_torch.py", "potential.py"):
         pytest.importorskip("torch")
-    if name == "in_a_browser.py":
+    if name in ("in_a_browser.py", "train_in_a_browser.py"):
         pytest.importorskip("ziglang")
     ended = python(folder, str(EXAMPLES / name), *SCRIPTS[name].split())
     assert ended.returncode == 0, ended.stderr.decode()

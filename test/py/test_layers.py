@@ -32,16 +32,7 @@ LAYERS = {
             "tiduc.dialect.ops",
             *(
                 f"tiduc.dialect.mlir.{name}"
-                for name in (
-                    "aliases",
-                    "artifacts",
-                    "bindings",
-                    "foreign",
-                    "formats",
-                    "resources",
-                    "source_names",
-                    "views",
-                )
+                for name in "aliases artifacts bindings foreign formats resources source_names views".split()
             ),
         ),
         ("errors",),

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.random_numbers import DROPOUTS, seed
+from cases.static_programs import LAYER, LOOP
 from harness.example_files import EXAMPLES
 from harness.sources import source_of
-from harness.static_libraries import results, run_library
+from harness.static_libraries import run_library
 from harness.variants import AVX512
 
 from tiduc.backends.backend import CALLBACK, Options
@@ -25,36 +26,6 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse
 from tiduc.loading import load
 from tiduc.program import Program, from_module
-
-LAYER = """func.func @main(%w: tensor<16x3xf32>, %x: tensor<8x3xf32>) -> tensor<f32> {
-  %b = stablehlo.constant dense<[1.0, 2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
-  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1]
-    : (tensor<8x3xf32>, tensor<16x3xf32>) -> tensor<8x16xf32>
-  %1 = stablehlo.tanh %0 : tensor<8x16xf32>
-  %2 = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<8xf32>) -> tensor<8x16xf32>
-  %3 = stablehlo.multiply %1, %2 : tensor<8x16xf32>
-  %z = stablehlo.constant dense<0.0> : tensor<f32>
-  %4 = stablehlo.reduce(%3 init: %z) applies stablehlo.add
-    across dimensions = [0, 1] : (tensor<8x16xf32>, tensor<f32>) -> tensor<f32>
-  return %4 : tensor<f32>
-}"""
-LOOP = """func.func @main(%x: tensor<5xf64>, %n: tensor<i32>) -> tensor<f64> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<5xf64>
-  cond {
-    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-  } do {
-    %s = stablehlo.sine %a : tensor<5xf64>
-    %j = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %j, %s : tensor<i32>, tensor<5xf64>
-  }
-  %z = stablehlo.constant dense<0.0> : tensor<f64>
-  %1 = stablehlo.reduce(%r#1 init: %z) applies stablehlo.add
-    across dimensions = [0] : (tensor<5xf64>, tensor<f64>) -> tensor<f64>
-  return %1 : tensor<f64>
-}"""
 
 RUN_WEBASSEMBLY = """
 import sys, wasmtime
@@ -95,23 +66,6 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()  # LOOP's loops are in kernels
-
-
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
-    """The function that finds the constants has branches; the header states the bytes of all of them together."""
-    numbers = ", ".join(f"{i % 7}.5" for i in range(400))
-    program = load(f"""func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
-      %c = stablehlo.constant dense<[{numbers}]> : tensor<400xf32>
-      %0 = stablehlo.add %x, %c : tensor<400xf32>
-      %1 = stablehlo.tanh %0 : tensor<400xf32>
-      return %1 : tensor<400xf32>
-    }}""")
-    x = np.linspace(-9, 0, 400, dtype=np.float32)
-    (found,) = run_library(program, (x,), tmp_path)
-    np.testing.assert_allclose(found, np.tanh(x + np.arange(400) % 7 + 0.5), atol=1e-5)
-    assert "goto b1" in (tmp_path / "net.c").read_text()
-    assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
 
 
 SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},
@@ -215,125 +169,6 @@ def test_a_library_with_placed_arrays_has_kernels() -> None:
     assert file.objects is not None
     for name in source.workgroups:
         assert name.removesuffix("_workgroup").encode() in file.objects.kernels
-
-
-KEEPING = """#include "net.h"
-#include <stdio.h>
-#include <stdlib.h>
-int blocks;
-int main(void) {
-  static _Alignas(64) float x[512], y[512];
-  for (int i = 0; i < 512; i++) x[i] = (float)i / 512;
-  for (int i = 0; i < 3; i++) {
-    int status = net(x, y);
-    printf("%d %d %.3f ", status, blocks, y[511]);
-  }
-  return 0;
-}
-"""
-ALLOCATING = """#include <stdlib.h>
-extern int blocks;
-static inline void *counted(size_t size) { blocks++; return malloc(size); }
-"""
-
-
-@pytest.mark.more
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-def test_large_blocks_are_kept_for_the_next_call(tmp_path: Path) -> None:
-    """Only the first call allocates. Without kept blocks, each call allocates."""
-    program = load("""func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
-      %0 = stablehlo.reverse %x, dims = [0] : tensor<512xf32>
-      %1 = stablehlo.optimization_barrier %0 : tensor<512xf32>
-      %2 = stablehlo.tanh %1 : tensor<512xf32>
-      %3 = stablehlo.reverse %2, dims = [0] : tensor<512xf32>
-      return %3 : tensor<512xf32>
-    }""")
-    library = compile_library(program.lower(), "net", Options("x86_64"))
-    files = {"net.o": library.kernels, "net.c": library.host, "net.h": library.header}
-    for name, text in {**files, "main.c": KEEPING, "counted.h": ALLOCATING}.items():
-        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    flags = "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"
-    counting = "-include", "counted.h", "-DTIDUC_MALLOC=counted", "-DTIDUC_FREE=free"
-    counts = {}
-    for kept in ("64", "INT64_MAX"):
-        files_ = "main.c", "net.c", "net.o", "-o", "main", "-lm"
-        command = ["gcc", *flags, *counting, f"-DTIDUC_KEPT={kept}", *files_]
-        subprocess.run(command, cwd=tmp_path, check=True)
-        told = subprocess.run(
-            ["./main"], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout.split()
-        assert told[::3] == ["0"] * 3 and told[2::3] == ["0.761"] * 3
-        counts[kept] = [int(n) for n in told[1::3]]
-    first, second, third = counts["64"]
-    assert 0 < first == second == third
-    assert counts["INT64_MAX"] == [first, 2 * first, 3 * first]
-
-
-IN_BUFFER = """#include "net.h"
-#include <stdio.h>
-#include <stdlib.h>
-#ifdef NET_HEAP_BYTES
-enum { SIZE = NET_HEAP_BYTES };
-#else
-enum { SIZE = 1 << 16 };
-#endif
-void *__wrap_malloc(size_t size) { (void)size; abort(); }
-void __wrap_free(void *block) { (void)block; abort(); }
-int main(void) {
-  static _Alignas(64) unsigned char memory[SIZE + 9];
-  static DECLARED;
-  READ
-  for (int i = 0; i < 3; i++) {
-    for (int j = SIZE; j < SIZE + 9; j++) memory[j] = 7;
-    if (net_call_in(memory + 1, SIZE, ARGUMENTS)) return 1;
-    if (memory[SIZE + 1] != 7) return 2;
-  }
-  if (net_call_in(memory, SIZE > 1000 ? 200 : 0, ARGUMENTS) != 1) return 3;
-  if (net_call_in(NULL, SIZE, ARGUMENTS) != 1) return 4;
-  if (net_call_in(memory, SIZE, ARGUMENTS)) return 5;
-  WRITE
-  return 0;
-}
-"""
-
-
-@pytest.mark.more
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-@pytest.mark.parametrize(
-    "text, wrt, arguments",
-    [
-        (LAYER, "w", "float x0[48], x1[24], y0[1], y1[48]"),
-        (LOOP, "x", "double x0[5]; static int32_t x1[1]; static double y0[1], y1[5]"),
-    ],
-    ids=["layer", "loop"],
-)
-def test_a_call_in_a_buffer_takes_no_memory(tmp_path: Path, text: str, wrt: str, arguments: str) -> None:
-    """The buffer has the size in the header and an odd address. A call with a smaller one returns 1."""
-    gradient = program(text).grad(wrt, value=True)
-    library = compile_library(gradient.lower(), "net", Options("x86_64"))
-    main = IN_BUFFER.replace("DECLARED", arguments).replace("ARGUMENTS", "x0, x1, y0, y1")
-    for word, call, file, names in (
-        ("READ", "fread", "stdin", "x0 x1"),
-        ("WRITE", "fwrite", "stdout", "y0 y1"),
-    ):
-        lines = (f"if ({call}({x}, sizeof {x}, 1, {file}) != 1) return 9;" for x in names.split())
-        main = main.replace(word, "\n  ".join(lines))
-    files = {"net.o": library.kernels, "net.c": library.host, "net.h": library.header, "main.c": main}
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
-    warnings = "-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"
-    wrapped = "-Wl,--wrap=malloc,--wrap=free"
-    subprocess.run(
-        ["gcc", *warnings, wrapped, "main.c", "net.c", "net.o", "-lm", "-o", "main"], cwd=tmp_path, check=True
-    )
-    arrays = [np.asarray(RNG.standard_normal(x.type.shape), x.type.dtype) for x in gradient.signature.inputs]
-    if text == LOOP:
-        arrays[1] = np.array(17, np.int32)
-    given = b"".join(x.tobytes() for x in arrays)
-    told = subprocess.run(["./main"], cwd=tmp_path, input=given, check=True, stdout=subprocess.PIPE).stdout
-    wanted = gradient.compile(engine="reference")(*arrays)
-    for found, y in zip(results(gradient.signature, told), wanted, strict=True):
-        np.testing.assert_allclose(found, y, rtol=1e-4, atol=1e-5)
 
 
 def test_random_numbers(tmp_path: Path) -> None:

@@ -233,7 +233,9 @@ SCRIPTS: dict[str, str] = {
     "models.py": "read: the models that export.py exports",
     "optimal_control.py": "",
     "pinn_beam.py": "--steps 20",
+    "potential.py": "",
     "taylor_ode.py": "",
+    "train_in_a_browser.py": "digits.html",
     "train_on_device.py": "train --steps 5",
     "train_on_processes.py": "--steps 2",
 }
