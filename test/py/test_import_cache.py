@@ -11,6 +11,8 @@ from tiduc.models.files import import_model
 from tiduc.models.torch import archive, imports, untrusted
 from tiduc.runtime import cache
 
+pytestmark = pytest.mark.torch  # the key contains the versions of PyTorch's files
+
 PARTS = {
     archive.MODEL: bytearray(b"{}"),
     archive.CONFIGS[archive.WEIGHTS]: bytearray(b'{"config": {}}'),
