@@ -19,12 +19,21 @@ from tiduc.runtime.worker import Died, Worker
 
 
 @dataclass(frozen=True)
-class OnnxOptions:
-    """The options of ONNX models: sizes and constant inputs by name, and the use of the straight-through estimator."""
+class ImportOptions:
+    """The options of `import_model`, which apply to all importers or to some of them.
 
+    `sizes`, `constants` and `straight_through` apply to ONNX models, `trust` and `cached` to `.pt2` files, and `entry`
+    to MLIR files.
+    """
+
+    lift_constants: bool
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]
     straight_through: bool
+    trust: bool
+    limits: Limits | None
+    entry: str | None
+    cached: bool
 
 
 @during("import_model")
@@ -54,29 +63,21 @@ def import_model(
     `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR. Also raises the importer's
     errors.
     """
-    options = OnnxOptions(sizes or {}, constants or {}, straight_through)
+    options = ImportOptions(
+        lift_constants, sizes or {}, constants or {}, straight_through, trust, limits, entry, cached
+    )
     if not isolated:
-        return _imported(path, lift_constants, options, trust, limits, cached, entry, opset)
+        return _imported(path, options, opset)
     if opset is not OPSET:
         raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            given = path, lift_constants, options, trust, limits, cached, entry
-            return worker.call(_imported, limits or Limits(), *given)
+            return worker.call(_imported, limits or Limits(), path, options)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
 
-def _imported(
-    path: str | Path,
-    lift_constants: bool,
-    options: OnnxOptions,
-    trust: bool,
-    limits: Limits | None,
-    cached: bool,
-    entry: str | None = None,
-    opset: OpSet = OPSET,
-) -> Model:
+def _imported(path: str | Path, options: ImportOptions, opset: OpSet = OPSET) -> Model:
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
@@ -92,62 +93,52 @@ def _imported(
         raise RequestError("straight_through is an option of ONNX models", str(path))
     try:
         if importer is _mlir:
-            return _mlir(path, lift_constants, opset=opset, entry=entry)
-        if entry is not None:
+            return _mlir(path, options, opset)
+        if options.entry is not None:
             raise RequestError("only MLIR files have functions to choose from", str(path))
-        return importer(path, lift_constants, options, trust, limits, cached)
+        return importer(path, options)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
-def _onnx(
-    path: str | Path,
-    lift_constants: bool,
-    options: OnnxOptions,
-    trust: bool,
-    limits: Limits | None,
-    cached: bool,
-) -> Model:
+def _onnx(path: str | Path, options: ImportOptions) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
     return from_onnx(
         path,
-        lift_constants=lift_constants,
+        lift_constants=options.lift_constants,
         sizes=options.sizes,
         constants=options.constants,
         straight_through=options.straight_through,
-        limits=limits,
+        limits=options.limits,
     )
 
 
-def _torch(
-    path: str | Path,
-    lift_constants: bool,
-    options: OnnxOptions,
-    trust: bool,
-    limits: Limits | None,
-    cached: bool,
-) -> Model:
+def _torch(path: str | Path, options: ImportOptions) -> Model:
     from tiduc.models.from_torch import from_torch
 
-    return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits, cached=cached)
+    return from_torch(
+        path,
+        lift_constants=options.lift_constants,
+        trust=options.trust,
+        limits=options.limits,
+        cached=options.cached,
+    )
 
 
-def _jax(path: str | Path, lift_constants: bool, *_: object) -> Model:
+def _jax(path: str | Path, options: ImportOptions) -> Model:
     from tiduc.models.from_jax import from_jax_export
 
-    return from_jax_export(Path(path), lift_constants=lift_constants)
+    return from_jax_export(Path(path), lift_constants=options.lift_constants)
 
 
-def _mlir(
-    path: str | Path, lift_constants: bool, *_: object, opset: OpSet = OPSET, entry: str | None = None
-) -> Model:
-    module = read(path, opset.dialects)
+def _mlir(path: str | Path, options: ImportOptions, opset: OpSet = OPSET) -> Model:
+    module, entry = read(path, opset.dialects), options.entry
     legalize(module, opset.dialects)
-    return model_of(module, lift(module, entry) if lift_constants else {}, entry, opset)
+    return model_of(module, lift(module, entry) if options.lift_constants else {}, entry, opset)
 
 
-_IMPORTERS: dict[str, Callable[[str | Path, bool, OnnxOptions, bool, Limits | None, bool], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, ImportOptions], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,
