@@ -47,7 +47,7 @@ def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
 
 
 def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
-    """The StableHLO text to which JAX lowers `loss`. Of the locations, only the names of the arguments are kept."""
+    """The StableHLO text to which JAX lowers `loss`. The only locations are the arguments' names."""
     with jax.enable_x64(dtype is np.float64):  # without x64, f32 programs index with i32
         text = jax.jit(loss).lower(*args).as_text(debug_info=True)
     text = re.sub(r"^#loc.*\n", "", text, flags=re.MULTILINE)

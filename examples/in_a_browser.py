@@ -69,7 +69,7 @@ def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
 
 
 def shown_by_chromium(page: Path, storage: Path | None = None) -> str:
-    """The title that the page sets when it is done. What the page stores is kept in the folder `storage`, if given."""
+    """The title that the page sets when it is done. Chromium keeps the page's stored data in `storage`, if given."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--disable-gpu --no-sandbox")  # root has no sandbox
 

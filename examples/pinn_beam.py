@@ -82,7 +82,7 @@ def gradient() -> tiduc.Program:
 
 
 def jax_gradient() -> Callable[..., Any]:
-    """The same loss and gradient in JAX, where u'''' at each point is four nested gradients, batched by `vmap`."""
+    """The loss and its gradient in JAX, where u'''' at each point is four nested gradients, batched by `vmap`."""
     import jax
     import jax.numpy as jnp
 

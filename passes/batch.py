@@ -51,7 +51,7 @@ BATCHED = "tidu.batched"
 
 @dataclass(frozen=True)
 class Request:
-    """Those arguments of a call of `batch` or `collapse` that apply to every graph that the call creates."""
+    """The arguments of `batch` or `collapse` that apply to each graph that the call creates."""
 
     view: View
     size: int

@@ -351,7 +351,7 @@ def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """Returns `file`. Raises `ValueError` if it is no archive, which `_members` checks, and exceeds `room`."""
+    """Returns `file`. Raises `ValueError` if it exceeds `room` and is not an archive; `_members` checks archives."""
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)

@@ -44,7 +44,7 @@ _FUNCTION = "func_func_"
 class Reported:
     """Flags that make the compiler show its progress, the file for its standard error, and the folder for its IR.
 
-    If the progress is not reported, there are no flags, and both paths are None.
+    If no listener asks for progress, `flags` is empty, and both paths are None.
     """
 
     flags: tuple[str, ...] = ()

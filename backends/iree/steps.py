@@ -71,7 +71,7 @@ class Changes(NamedTuple):
     @staticmethod
     def of(source: Source, target: Target, objects: bool = False) -> "Changes":
         """The edits that a program needs. `objects` says that an object file is requested."""
-        # A program with large constants is bytecode. Several threads alone are no reason to edit such a program.
+        # A program with large constants is bytecode, and is not edited merely because several threads run it.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads or source.poisons
         return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons, objects)

@@ -86,8 +86,8 @@ def bytes_sent(kind: str, payload: int, group: int) -> int:
 def communication(stablehlo: str, partitions: int, mesh: Mapping[str, int]) -> Communication:
     """The communication of a module for `partitions` devices, which XLA partitions and compiles for simulated devices.
 
-    The function of the module is `main`. `mesh` maps the axes of the module's mesh to their sizes; it is empty if there
-    is no such mesh. Raises `CompileError` if XLA refuses the module, and `TiducError` if JAX is missing.
+    The function of the module is `main`. `mesh` maps the axes of the module's mesh to their sizes; it is empty if
+    the module has no mesh. Raises `CompileError` if XLA refuses the module, and `TiducError` if JAX is missing.
     """
     return read_collectives(compiled_for_simulated_devices(stablehlo, partitions), partitions, mesh)
 

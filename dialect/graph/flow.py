@@ -30,10 +30,10 @@ def minimum_cut(
 ) -> list[Value]:
     """The minimum cut: values of least total capacity such that each path from a source to a wanted value has one.
 
-    Of several minimum cuts, returns the one nearest to the wanted values. `before` maps each value to the values from
-    which it is computed, and a source to an empty list. Wanted values that are not in `before` are ignored. With
-    `price`, minimizes the sum of the capacities of the cut and the prices of the values between the cut and the wanted
-    values, because these values must be recomputed.
+    If there are several minimum cuts, returns the cut nearest to the wanted values. `before` maps each value to the
+    values from which it is computed, and a source to an empty list. Wanted values that are not in `before` are ignored.
+    With `price`, minimizes the sum of the capacities of the cut and the prices of the values between the cut and the
+    wanted values, because these values must be recomputed.
     """
     left = _network(before, capacity)
     for x in before if price is not None else ():

@@ -5,8 +5,8 @@
 
 The shape rules of `origins.py` trace a dynamic size to where the program can read it: from an input of the program,
 from the result of an op that determines its own sizes, or from an operand that holds a shape. The size of a tangent is
-traced to its primal, so a transposed graph never reads the size of a tangent. A `Size` itself is no op; a builder emits
-the ops that compute it when they are needed.
+traced to its primal, so a transposed graph never reads the size of a tangent. A `Size` is not an op: a builder emits
+the ops that compute the size when a program needs it.
 
 A `Size` is a sum of integer multiples of atoms, plus a constant. An atom is a size that the program reads, or a
 product, quotient, maximum or broadcast of two sizes. In this normal form, most equal sizes compare equal. A rule that

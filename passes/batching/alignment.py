@@ -120,7 +120,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that aligns all dimensions except that in the attribute `name`, or the last if there is no attribute."""
+    """A rule that aligns all dimensions but one: the dimension in the attribute `name`, by default the last."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])

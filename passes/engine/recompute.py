@@ -2,12 +2,12 @@
 
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-The residuals are the values of fewest bytes from which cheap ops recompute the wanted values. These ops may also read
-loop invariants. They are a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and
-the wanted values. Of several minimum cuts, the one nearest to the wanted values is chosen, because it leaves least to
-recompute. Results of comparisons for equality are residuals, because recomputed operands may differ in the last digit.
-Induction variables are never residuals: they change by a constant per iteration, so they are recomputed from the
-iteration number.
+The residuals are the values of fewest bytes from which cheap ops, which may also read loop invariants, recompute the
+wanted values. The residuals are a minimum cut between the values that cannot be recomputed (carries, matrix products,
+...) and the wanted values. If there are several minimum cuts, the pass takes the cut nearest to the wanted values,
+because it leaves the fewest ops to recompute. Results of comparisons for equality are residuals, because recomputed
+operands may differ in the last digit. Induction variables are never residuals: they change by a constant per iteration,
+so they are recomputed from the iteration number.
 """
 
 from collections.abc import Collection, Sequence

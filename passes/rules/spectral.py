@@ -8,10 +8,10 @@ computed from the vectors may have a derivative. Let a = v diag(w) v^H, and c = 
 with the elementwise product f c, where f_ij = (phi_j - phi_i) / (w_j - w_i), and f_ij = phi'(w_i) if w_i = w_j.
 
 The rules of factorizations give dw = diag c, and a dv that does not rotate the vectors of equal values into each other.
-With these, the rules of the other ops give dy except for the terms phi'(w_i) c_ij of equal values w_i and w_j, i != j.
-`couple` adds these terms to the tangent of each sum y = sum_j x_j z_j over the numbers j of the vectors. Here x_j is
-linear in vector j, and z_j is linear in its adjoint; both may depend on w_j, and on values other than vectors. The
-terms are
+With these dw and dv, the rules of the other ops give dy except for the terms phi'(w_i) c_ij of equal values w_i and
+w_j, i != j. `couple` adds these terms to the tangent of each sum y = sum_j x_j z_j over the indices j of the vectors.
+Here x_j is linear in vector j, and z_j is linear in its adjoint; both may depend on w_j, and on values other than
+vectors. The terms are
 
     sum_ij (dx_i/dw_i c_ij z_j + x_i c_ij dz_j/dw_j)    over equal values w_i and w_j, i != j
 

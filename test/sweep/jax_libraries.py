@@ -96,7 +96,7 @@ def difference(actual: list[Any], expected: list[Any]) -> float:
 
 @dataclass
 class Work:
-    """What the parts of a case share: the imported program and JAX's gradient are made once."""
+    """The imported program of a case and JAX's gradient, which are computed once for all parts of the case."""
 
     case: Case
 

@@ -168,7 +168,7 @@ def with_seeds(
 def _but_seeds(
     texts: Sequence[str], plain: Sequence[SignatureValue], seed: int, mapped: bool
 ) -> list[Array] | None:
-    """The arrays for the inputs that are no seeds, if `texts` gives exactly them; else None."""
+    """The arrays of all inputs except seeds. Returns None unless `texts` gives exactly these inputs."""
     try:
         given = arguments(texts, plain, seed, mapped)
     except InputError:  # one array is too many if a text also gives the seed

@@ -84,8 +84,8 @@ def rank(count: int | None = None, environment: Mapping[str, str] = os.environ) 
 
     Reads the variables of `launch`, of Slurm (`srun`), of `mpirun` (Open MPI, MPICH and Intel MPI), and of indexed jobs
     of Kubernetes, in this order. `count` is the expected number of processes, which the variables of Kubernetes lack.
-    Raises `RequestError` if the launcher has started another number of processes, if a variable is no number, or if the
-    address of process 0 is not known.
+    Raises `RequestError` if the launcher has started another number of processes, if a variable is not a number, or if
+    the address of process 0 is not known.
     """
     for launcher in LAUNCHERS:
         needed = [name for name in (launcher.index, launcher.count, *launcher.required) if name]

@@ -110,9 +110,9 @@ class RecomputedValue:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `tiduc explain` prints.
+    """The contents of the report that `tiduc explain` prints.
 
-    `refused` maps "jvp", "vjp" and "jet" to the error, if there is no such derivative.
+    `refused` maps "jvp", "vjp" and "jet" to the error message if tiduc refuses that derivative.
     """
 
     name: str

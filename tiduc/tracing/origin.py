@@ -1,7 +1,7 @@
 """origin: the op that made the first NaN or infinity, in the order in which the ops of a run were computed.
 
 An op makes a NaN if its result has a NaN and no value that it reads has one. It makes an infinity if its result has an
-infinity and all values that it reads are finite. A value that depends on constants only is no origin: programs have
+infinity and all values that it reads are finite. A value that depends on constants only is not an origin: programs have
 such NaNs and infinities on purpose, for example as masks. If an op takes a NaN from a constant into another value, this
 op is the origin. A site (`survey.py`) is one result of one op.
 """

@@ -114,7 +114,7 @@ def from_float8(b: Emitter, x: IrValue) -> IrValue:
 def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
     """Rounds x to an 8-bit type. Numbers that round up to the least normal number are replaced by that number first.
 
-    Of complex numbers, only the real parts are converted.
+    The imaginary parts of complex numbers are dropped.
     """
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())

@@ -4,8 +4,8 @@
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
 IREE writes the result directly to the argument's memory, even if ops that compute other results have not read the
-argument yet. These results would then be wrong. Because of the barrier, all results are computed before the first
-result is copied to the argument's memory.
+argument yet. The results of these ops would then be wrong. Because of the barrier, all results are computed before the
+first result is copied to the argument's memory.
 
 No barrier is needed if an element of the result depends only on the argument's element at the same index, and nothing
 else reads the argument: however ops are fused, each element is read before it is written. Such a result is not copied.

@@ -216,7 +216,7 @@ class MatrixProgram(ScalarScope):
     def largest(self, start: Int | int, end: Int | int, entry: Callable[[Int], Number]) -> Number:
         """The largest absolute value of a real or imaginary part among `entry(i)`.
 
-        0 if there are no entries, and NaN if a part is NaN.
+        Returns 0 if `start` is not below `end`, and NaN if a part is NaN.
         """
         top = self.variable(0.0)
         with self.each(start, end) as i:

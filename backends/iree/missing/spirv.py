@@ -1,6 +1,6 @@
 """Replaces or refuses ops that do not compile to SPIR-V.
 
-These are f64 functions, counts of leading zeros of 64-bit integers, iotas of bf16, and some complex constants.
+The ops are f64 functions, counts of leading zeros of 64-bit integers, iotas of bf16, and some complex constants.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Replaces ops that IREE's target vmvx lacks or computes wrongly.
 
-These are counts of bits, shifts of narrow integers, and signs of floats.
+The ops are counts of bits, shifts of narrow integers, and signs of floats.
 """
 
 from collections.abc import Sequence

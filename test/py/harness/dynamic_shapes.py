@@ -82,7 +82,7 @@ def _check(program: Program, cases: Sequence[_Case], order: int, everywhere: boo
     """Compares the derivatives of a program with dynamic sizes to those of the program with static sizes.
 
     Each case has a point and the program with the sizes of that point. Derivatives of first order are compared at each
-    point. Those of higher orders are compared at each point if `everywhere` is true, and else only at the first point.
+    point. Derivatives of higher order are compared at the first point, or with `everywhere` at each point.
     """
     wrt = active(cases[0].point)
     more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}

@@ -37,7 +37,7 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The dimension along which x is an iota. Returns None if x is no iota.
+    """The dimension along which x is an iota. Returns None if x is not an iota.
 
     x may be a reshape of an iota that only adds or removes dimensions of size 1.
     """

@@ -3,8 +3,8 @@
 IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
 results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. The
 consequence depends on the device. Vulkan refuses to release a part of a buffer. A device with several threads ends the
-run with "transient buffer has not been committed". On other devices, another array may reuse the memory. These releases
-have nonzero flags, unlike all other releases:
+run with "transient buffer has not been committed". On other devices, another array may reuse the memory. Only the
+releases of such buffers have nonzero flags:
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
