@@ -155,8 +155,8 @@ class Images:
         return _scaled(f"group {groups}", channels, self.channel, 4, call)
 
     def pool(self, draw: Random, _: Shape) -> Layer:
-        """The maximum or the mean over windows. The windows often overlap."""
-        size, stride = draw.choice([(2, 2), (3, 2), (3, 1), (2, 1), (3, 3)])
+        """The maximum or the mean over windows. The windows often overlap, or are single elements with gaps between."""
+        size, stride = draw.choice([(2, 2), (3, 2), (3, 1), (2, 1), (3, 3), (1, 2), (1, 3)])
         window = [size if i in self.space else 1 for i in range(4)]
         strides = [stride if i in self.space else 1 for i in range(4)]
         padding = draw.choice(["SAME", "VALID"])
