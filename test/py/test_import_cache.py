@@ -90,7 +90,6 @@ def saved(file: Path, scale: float = 2.0, table: tuple[int, ...] = (0, 2)) -> st
     return str(file)
 
 
-@pytest.mark.torch
 @pytest.mark.more
 def test_a_second_import_calls_no_worker(tmp_path: Path, folder: Path, calls: list[str]) -> None:
     file = saved(tmp_path / "f.pt2")
@@ -106,7 +105,6 @@ def test_a_second_import_calls_no_worker(tmp_path: Path, folder: Path, calls: li
     assert len(calls) == 4
 
 
-@pytest.mark.torch
 @pytest.mark.more
 def test_weights_are_of_the_file_and_constants_are_compared(tmp_path: Path, calls: list[str]) -> None:
     import_model(saved(tmp_path / "f.pt2"), lift_constants=True)
@@ -118,14 +116,27 @@ def test_weights_are_of_the_file_and_constants_are_compared(tmp_path: Path, call
     assert moved.compile()(*moved.arguments(x))[0].tolist() == [4.0, 4.0]
 
 
-@pytest.mark.torch
 @pytest.mark.more
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("train-step", ["-o", "step.mlir"]),
+        ("compile", ["-o", "f.vmfb"]),
+        ("run", ["--input", "3xf32=1,2,3"]),
+        ("check", ["--wrt", "x"]),
+    ],
+)
 def test_without_the_cache_every_import_calls_a_worker(
-    tmp_path: Path, folder: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    options: list[str],
+    tmp_path: Path,
+    folder: Path,
+    calls: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     file = saved(tmp_path / "f.pt2")
-    step = ["train-step", file, "--no-cache", "-o", str(tmp_path / "step.mlir")]
-    assert run(step) == 0 and len(calls) == 2 and not folder.exists()
+    assert run([command, file, "--no-cache", *options]) == 0 and len(calls) == 2 and not folder.exists()
     monkeypatch.setenv("TIDUC_CACHE", "off")
     import_model(file)
     assert len(calls) == 4 and not folder.exists()

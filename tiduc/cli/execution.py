@@ -26,6 +26,7 @@ from tiduc.cli.files import (
 from tiduc.cli.intermediates import dumped, observing_options, stopped
 from tiduc.cli.libraries import EMIT, FINITE, MODULE, compiled_files, write_files
 from tiduc.cli.models import model_options
+from tiduc.cli.options import shared_options
 from tiduc.cli.random_seeds import remark_on_seeds
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
@@ -211,6 +212,7 @@ def compiling(command: Callable[..., R]) -> Callable[..., R]:
         memory = Limits.mebibytes if compile_memory is None else compile_memory
         chosen = {name: given.pop(name) for name in ("target", "lapack", "fast", "finite") if name in given}
         options = Options(limits=Limits(compile_timeout, memory), cached=cached, **chosen)
+        shared_options().imports.cached = cached
         with warnings_reported():
             return command(options=options, **given)
 

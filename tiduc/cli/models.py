@@ -110,7 +110,6 @@ def imported(
     lift_constants: bool = False,
     opset: OpSet = OPSET,
     entry: str | None = None,
-    cached: bool = True,
 ) -> "Model":
     """The model in a file, imported as the options of the running command say; `entry` is for MLIR files."""
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
@@ -126,7 +125,7 @@ def imported(
             trust=options.trust,
             opset=opset,
             entry=entry,
-            cached=cached,
+            cached=options.cached,
         )
 
 

@@ -17,6 +17,7 @@ class ImportOptions:
     lift_constants: bool = False
     relu: bool = False
     equal_within: float | None = None
+    cached: bool = True
 
 
 @dataclass

@@ -199,9 +199,9 @@ def _train_step(
     adapted = partial(with_lora, layers=lora, rank=rank, alpha=alpha, seed=seed)
     with about(model):
         with waiting(f"importing {model}"):
-            program = imported(model, lift_constants=True, opset=opset, cached=options.cached)
+            program = imported(model, lift_constants=True, opset=opset)
         program = adapted(program) if lora else program
-        evaluated = None if infer is None else _for_inference(infer, model, program, opset, options.cached)
+        evaluated = None if infer is None else _for_inference(infer, model, program, opset)
         step = train_step(
             program.rematerialize(memory),
             _loss(loss),
@@ -219,13 +219,13 @@ def _train_step(
         write_files(files)
 
 
-def _for_inference(infer: str, file: str, trained: Model, opset: OpSet, cached: bool) -> Model:
+def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model:
     """The model in evaluation mode: of a file, or, after `@`, of a function in the file of the trained model."""
     name, entry = (file, infer[1:]) if infer.startswith("@") else (infer, None)
     with about(name), waiting(f"importing {name}"):
         # If no constants of the trained model became weights, those of this model do not either.
         lifts = bool(trained.weights)
-        return imported(name, lift_constants=lifts, opset=opset, entry=entry, cached=cached)
+        return imported(name, lift_constants=lifts, opset=opset, entry=entry)
 
 
 def _compiled(

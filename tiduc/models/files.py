@@ -19,7 +19,7 @@ from tiduc.runtime.worker import Died, Worker
 
 
 @dataclass(frozen=True)
-class ImportOptions:
+class ModelFileOptions:
     """The options of `import_model`, which apply to all importers or to some of them.
 
     `sizes`, `constants` and `straight_through` apply to ONNX models, `trust` and `cached` to `.pt2` files, and `entry`
@@ -63,7 +63,7 @@ def import_model(
     `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR. Also raises the importer's
     errors.
     """
-    options = ImportOptions(
+    options = ModelFileOptions(
         lift_constants, sizes or {}, constants or {}, straight_through, trust, limits, entry, cached
     )
     if not isolated:
@@ -77,7 +77,7 @@ def import_model(
             raise ParseError(f"reading {died}", str(path)) from None
 
 
-def _imported(path: str | Path, options: ImportOptions, opset: OpSet = OPSET) -> Model:
+def _imported(path: str | Path, options: ModelFileOptions, opset: OpSet = OPSET) -> Model:
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
@@ -101,7 +101,7 @@ def _imported(path: str | Path, options: ImportOptions, opset: OpSet = OPSET) ->
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
-def _onnx(path: str | Path, options: ImportOptions) -> Model:
+def _onnx(path: str | Path, options: ModelFileOptions) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
     return from_onnx(
@@ -114,7 +114,7 @@ def _onnx(path: str | Path, options: ImportOptions) -> Model:
     )
 
 
-def _torch(path: str | Path, options: ImportOptions) -> Model:
+def _torch(path: str | Path, options: ModelFileOptions) -> Model:
     from tiduc.models.from_torch import from_torch
 
     return from_torch(
@@ -126,19 +126,19 @@ def _torch(path: str | Path, options: ImportOptions) -> Model:
     )
 
 
-def _jax(path: str | Path, options: ImportOptions) -> Model:
+def _jax(path: str | Path, options: ModelFileOptions) -> Model:
     from tiduc.models.from_jax import from_jax_export
 
     return from_jax_export(Path(path), lift_constants=options.lift_constants)
 
 
-def _mlir(path: str | Path, options: ImportOptions, opset: OpSet = OPSET) -> Model:
+def _mlir(path: str | Path, options: ModelFileOptions, opset: OpSet = OPSET) -> Model:
     module, entry = read(path, opset.dialects), options.entry
     legalize(module, opset.dialects)
     return model_of(module, lift(module, entry) if options.lift_constants else {}, entry, opset)
 
 
-_IMPORTERS: dict[str, Callable[[str | Path, ImportOptions], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, ModelFileOptions], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,

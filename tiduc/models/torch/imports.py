@@ -1,4 +1,4 @@
-"""Keeps programs of `.pt2` files in the cache: a second import of a program needs neither PyTorch nor torch-mlir.
+"""Keeps programs of `.pt2` files in the cache: a second import of a program loads neither PyTorch nor torch-mlir.
 
     key   = digest of (program, descriptions of its arrays, sizes of the parts, PyTorch, torch-mlir, tiduc's sources)
     entry = descriptions of the arrays, a digest of the constants' bytes, StableHLO with the names of its weights
