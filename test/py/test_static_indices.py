@@ -67,6 +67,29 @@ def test_dynamic_slices() -> None:
     check(text, x, u, i.astype(np.int32), j)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_updates_along_the_lane(rows: int) -> None:
+    """The update is the same for each row of the lane, but it may replace only some of the rows."""
+    text = f"""func.func @main(%x: tensor<8x3xf64>) -> tensor<8x3xf64> {{
+      %c = stablehlo.constant dense<0> : tensor<i32>
+      %u = stablehlo.constant dense<99.0> : tensor<{rows}x3xf64>
+      %0 = stablehlo.dynamic_update_slice %x, %u, %c, %c
+        : (tensor<8x3xf64>, tensor<{rows}x3xf64>, tensor<i32>, tensor<i32>) -> tensor<8x3xf64>
+      %1 = stablehlo.negate %0 : tensor<8x3xf64>
+      return %1 : tensor<8x3xf64>
+    }}"""
+    check(text, np.random.default_rng(0).standard_normal((2, 8, 3)))
+
+
+def test_indices_of_narrow_types() -> None:
+    """The largest index exceeds the type of the index, so that the index cannot be clamped to it."""
+    text = """func.func @main(%x: tensor<200xf64>, %i: tensor<i8>) -> tensor<1xf64> {
+      %0 = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<200xf64>, tensor<i8>) -> tensor<1xf64>
+      return %0 : tensor<1xf64>
+    }"""
+    check(text, np.arange(800.0).reshape(4, 200), np.array([-128, -1, 5, 127], np.int8))
+
+
 BRANCHES = """func.func @main(%i: tensor<i32>, %x: tensor<2xf64>) -> tensor<2xf64> {
   %0 = "stablehlo.case"(%i) ({
     %1 = stablehlo.sine %x : tensor<2xf64>

@@ -192,6 +192,7 @@ class Evaluation:
     def iota(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
         sizes, d = list(op.results[0].type.shape), int(op.attributes["iota_dimension"].value)
         kind = kind_of(op.results[0])
+        self.spend(sizes[d])
         line = np.array([self.numbers.constant(i, kind) for i in range(sizes[d])], np.int64)
         return ScalarArray(
             np.broadcast_to(line.reshape([-1 if i == d else 1 for i in range(len(sizes))]), sizes)

@@ -18,6 +18,7 @@ from tiduc.backends.iree.static.scalars.arrays import (
     uniform,
 )
 from tiduc.backends.iree.static.scalars.numbers import TooLarge
+from tiduc.backends.iree.static.scalars.ranges import LIMITS
 from tiduc.dialect.ops.ir_types import IrOp
 
 _BODY_WORK = 16
@@ -37,9 +38,11 @@ def dynamic_slice(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarA
 def dynamic_update_slice(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
     ids, lane = e.aligned(xs[:2], [1, 1])
     x, update = ids
-    at = {d: _scalar(start) for d, start in enumerate(xs[2:]) if d != lane}
-    if lane is not None and e.numbers.range(_scalar(xs[2 + lane])) != (0, 0):
+    if lane is not None and len({op.operands[i].type.shape[lane] for i in (0, 1)}) > 1:
         raise TooLarge("an update of some places")
+    at = {
+        d: _scalar(start) for d, start in enumerate(xs[2:]) if d != lane
+    }  # a start along the lane is clamped to 0
     limits = {d: x.shape[d] - update.shape[d] for d in at}
     at = {d: _clamped(e, start, limits[d]) for d, start in at.items()}
     return ScalarArray(_updated(e, kind_of(op.results[0]), x, at, update), lane)
@@ -144,12 +147,17 @@ def _window(e: Evaluation, kind: str, x: Ids, at: Mapping[int, int], sizes: Sequ
     """The elements from the clamped places `at` of some dimensions."""
     for d, size in enumerate(sizes):
         if d not in at:
-            x = np.take(x, range(size), d)
+            x = _part(x, d, 0, size)
     for d, start in at.items():
         start = _clamped(e, start, x.shape[d] - sizes[d])
         first, last = e.numbers.range(start)
-        x = e.picked(kind, start, [np.take(x, range(s, s + sizes[d]), d) for s in range(first, last + 1)])
+        x = e.picked(kind, start, [_part(x, d, s, sizes[d]) for s in range(first, last + 1)])
     return x
+
+
+def _part(x: Ids, dimension: int, start: int, size: int) -> Ids:
+    """A view of x from the index `start` on, along one dimension."""
+    return x[(slice(None),) * dimension + (slice(start, start + size),)]
 
 
 def _updated(e: Evaluation, kind: str, x: Ids, at: Mapping[int, int], change: Ids) -> Ids:
@@ -168,7 +176,7 @@ def _updated(e: Evaluation, kind: str, x: Ids, at: Mapping[int, int], change: Id
 
 def _clamped(e: Evaluation, start: int, most: int) -> int:
     kind = e.numbers.all[start].kind
-    low, high = (e.numbers.constant(n, kind) for n in (0, most))
+    low, high = (e.numbers.constant(n, kind) for n in (0, min(most, LIMITS[kind][1])))
     return e.numbers.apply("minimum", kind, e.numbers.apply("maximum", kind, start, low), high)
 
 

@@ -117,7 +117,10 @@ class ScalarOps:
 
     def constant(self, value: float | np.generic, kind: str) -> int:
         # Compares constants by their bytes: 0 and -0 differ, and a NaN equals itself.
-        array: Any = np.asarray(value, KINDS[kind])
+        try:
+            array: Any = np.asarray(value, KINDS[kind])
+        except OverflowError:
+            raise TooLarge(f"the number {value} in {kind}") from None
         return self._of(ScalarOp(CONSTANT, kind, (array.tobytes(),)))
 
     def input(self, which: int, element: int, kind: str) -> int:
@@ -232,7 +235,7 @@ class ScalarOps:
             return self.apply("select", kind, inverse, y, x)
         values = self.value(x), self.value(y)
         if kind == "i1" and None not in values:
-            return flag if values[0] else self.apply("xor", kind, flag, x if values[0] else y)
+            return flag if values[0] else self.apply("xor", kind, flag, y)  # y is true
         return None
 
     def _short_of_integers(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
