@@ -95,8 +95,5 @@ def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
 
 def has_loop(blocks: Sequence[ir.Block]) -> bool:
     """Whether a block may continue at itself or at an earlier block, so that it may run again."""
-    return any(
-        successor in blocks[: i + 1]
-        for i, block in enumerate(blocks)
-        for successor in list(block.operations)[-1].operation.successors
-    )
+    place = {block: i for i, block in enumerate(blocks)}
+    return any(place[after] <= i for block, i in place.items() for after in successors_of(block))
