@@ -358,9 +358,10 @@ def _host(target: Target) -> str:
 
 def _is_fused(base: str, variant: str) -> bool:
     """Whether all CPUs of a variant have a fused multiply-add instruction."""
-    if base in ("aarch64", "aarch64-android", "riscv64"):
+    architecture = base.partition("-")[0]
+    if architecture in ("aarch64", "riscv64"):
         return True
-    if base not in ("cpu", "cpu-threads"):
+    if architecture != "cpu":
         return False
     return _here_fused() if variant == "host" else variant not in _WITHOUT_FUSED
 
@@ -368,7 +369,7 @@ def _is_fused(base: str, variant: str) -> bool:
 def _vectors(base: str, variant: str) -> str:
     """The vector registers of CPUs of a variant, as in `Settings`. 128 bits wide if the width is unknown."""
     here = variant == "host"
-    if base in ("aarch64", "aarch64-android") or variant in _ARM or (here and _HERE is _ARM):
+    if base.partition("-")[0] == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"
     if _here("avx512f") if here else variant in _WIDE:
         return "512x32"

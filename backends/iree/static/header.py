@@ -239,8 +239,12 @@ extern "C" {{
 
 def _call_in(interface: Interface, heap: int | None, needs_none: bool) -> str:
     """The header's function whose memory is a buffer. It calls the other function if that one needs no memory."""
-    enough = "" if heap is None else f" {interface.name.upper()}_HEAP_BYTES bytes are enough."
-    about = f"// Takes memory from a buffer, not from malloc. Returns 1 if the buffer is too small.{enough}"
+    known = f"{interface.name.upper()}_HEAP_BYTES bytes are enough."
+    unknown = "The first call may take memory for constants from malloc."
+    about = (
+        "// Takes memory from a buffer, not from malloc. Returns 1 if the buffer is too small. "
+        f"{unknown if heap is None else known}"
+    )
     if not needs_none:
         return f"{about}\n{interface.declaration_in()};"
     names = [each.rpartition("*")[2] for each in interface.parameters()]

@@ -152,7 +152,7 @@ def _host_code(
             *((state.definitions(), shared("state.c")) if state.exists else ()),
         )
     )
-    heap = max(functions.taken) + (functions.prepared if functions.prepared == inf else 0)
+    heap = inf if functions.prepared == inf else max(functions.taken)
     return code, None if heap == inf else int(heap)
 
 

@@ -16,6 +16,7 @@ def while_(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> list[ScalarArr
     condition, body = (region.blocks[0] for region in op.regions)
     carried = list(xs)
     while True:
+        e.spend(1)
         ((number,),) = (flag.ids.ravel().tolist() for flag in e.block(condition, carried))
         value = e.numbers.value(number)
         if value is None:

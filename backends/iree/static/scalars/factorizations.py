@@ -10,9 +10,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.linear_algebra.routines import is_lower
 from tiduc.backends.iree.static.scalars.arrays import Evaluation, Ids, ScalarArray, kind_of
 from tiduc.backends.iree.static.scalars.numbers import ScalarOps, TooLarge
-from tiduc.dialect.facts.lapack import CallSettings, settings_among, targets
+from tiduc.dialect.facts.lapack import CallSettings, targets
 from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.ops.ir_types import Attributes, IrOp
 from tiduc.passes.rules.trsm import solve_attributes
@@ -217,7 +218,7 @@ def _solved(
 
 
 def custom_call(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> list[ScalarArray]:
-    target, given = call_target(op), settings_among(op.attributes)
+    target = call_target(op)
     if target in targets("getrf", "LuDecomposition"):
         return _lu(e, op, xs, target in targets("LuDecomposition"))
     if target in targets("pivots_to_permutation"):
@@ -227,6 +228,5 @@ def custom_call(e: Evaluation, op: IrOp, xs: Sequence[ScalarArray]) -> list[Scal
             attributes = solve_attributes(CallSettings(op.attributes, TooLarge))
         return _solved(e, op, xs, attributes)
     if target in targets("potrf"):
-        lower = given["lower"] if "lower" in given else given.get("uplo") == ord("L")
-        return _cholesky(e, op, xs, bool(lower), True)
+        return _cholesky(e, op, xs, is_lower(op), True)
     raise TooLarge(f"a call of {target}")
