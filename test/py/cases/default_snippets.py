@@ -13,7 +13,7 @@ W = np.linspace(-1, 1, 4 * 4, dtype=np.float32).reshape(4, 4)
 X = np.array([0.5, -1, 2, 0], np.float32)
 
 def is_near(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6 * max(1, np.abs(wanted).max()))
 
 def refused(kind, call):
     try:
