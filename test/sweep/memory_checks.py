@@ -10,7 +10,7 @@ from typing import Any
 
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.memory_check import check_memory
-from tiduc.dialect.errors import TiducError
+from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.program import Program
 
 _VARIABLE = "TIDUC_SWEEP_CHECKS_MEMORY"
@@ -28,12 +28,30 @@ def pass_on(options: argparse.Namespace) -> None:
         os.environ[_VARIABLE] = "1"
 
 
+class MemoryFault(Exception):
+    """A program reads memory that it must not read, or overwrites an argument."""
+
+
+def checks_memory() -> bool:
+    """Whether the sweep runs with the option."""
+    return _VARIABLE in os.environ
+
+
+def results_in_checked_memory(program: Program, target: str, arguments: Sequence[Any]) -> Sequence[Any]:
+    """The results of a program. Raises `MemoryFault`, or a `CompileError` if IREE refuses the program."""
+    try:
+        return check_memory(program.lower(), Options(target, cached=False), arguments)
+    except CompileError:
+        raise
+    except TiducError as error:
+        raise MemoryFault(str(error)) from error
+
+
 def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
     """The fault in a program's use of memory. Empty without a fault, and without the option."""
-    if _VARIABLE not in os.environ:
-        return ""
-    try:
-        check_memory(program.lower(), Options(target, cached=False), arguments)
-    except TiducError as error:
-        return str(error)
+    if checks_memory():
+        try:
+            results_in_checked_memory(program, target, arguments)
+        except (CompileError, MemoryFault) as error:
+            return str(error)
     return ""

@@ -6,8 +6,8 @@
 A seed draws a network of images or sequences from the layers in `network_layers.py`, in sizes to which the rewrites of
 `backends/iree/fast` apply. It also draws the element type, the loss, and a mode: the gradient, the gradient within a
 memory budget, or a Hessian-vector product. JAX exports the network. tiduc differentiates it, compiles it for the CPU,
-and calls it with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, and
-values and gradients are compared.
+and calls it with two sets of arguments in turn. With `--check-memory`, it calls the program several times with one set.
+With `--large`, the networks are those of `large_networks.py`, and values and gradients are compared.
 
 The reference is JAX's derivative in f64. A result is wrong if its error exceeds all of three bounds:
 
@@ -48,7 +48,7 @@ import numpy as np
 from counts import summary
 from harness.exports import exported
 from large_networks import LargeNetwork
-from memory_checks import add_option, memory_fault, pass_on
+from memory_checks import MemoryFault, add_option, checks_memory, pass_on, results_in_checked_memory
 from network_layers import Function, Images, Layer, Sequences, Shape, activation
 from worker import Worker, answer_requests
 from xla_flags import XLA_FLAGS
@@ -226,10 +226,6 @@ def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, fl
         _ = program.text
     except TiducError as error:
         return "refused", str(error), 0
-    try:
-        call = program.compile(target, cached=False)
-    except CompileError as error:
-        return "rejected", str(error), 0
     sets, vectors = [network.arguments(i) for i in (0, 1)], list[Any]()
     if isinstance(network, LargeNetwork):
         vectors, reference = network.cotangents(2), network.by_jax
@@ -237,13 +233,27 @@ def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, fl
         reference = partial(by_jax, network)
         if network.mode == "hvp":
             vectors = network.arguments(2)[: len(network.active)]
-    found = [call(*x, *vectors) for x in sets]
     tolerance = TOLERANCES[network.dtype]
-    if fault := memory_fault(program, target, [*sets[0], *vectors]):
-        return "wrong", fault, math.inf
-    worst = [_worst(reference, tolerance, x, y, vectors) for x, y in zip(sets, found, strict=True)]
+    try:
+        found = _results(program, target, [[*x, *vectors] for x in sets])
+    except CompileError as error:
+        return "rejected", str(error), 0
+    except MemoryFault as fault:
+        return "wrong", str(fault), math.inf
+    worst = [_worst(reference, tolerance, x, y, vectors) for x, y in zip(sets, found, strict=False)]
     detail = next((detail for detail, _ in worst if detail), "")
     return "wrong" if detail else "ok", detail, max(error for _, error in worst)
+
+
+def _results(program: tiduc.Program, target: str, sets: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    """The results for each set of arguments. The comparison with plain memory calls a program with the first set only.
+
+    That comparison compiles the program twice, and returns results that are bit for bit those of the program.
+    """
+    if checks_memory():
+        return [results_in_checked_memory(program, target, sets[0])]
+    call = program.compile(target, cached=False)
+    return [call(*arguments) for arguments in sets]
 
 
 def _worst(
