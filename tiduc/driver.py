@@ -1,4 +1,4 @@
-"""The driver: the process that the user started. It forks a worker, which does all the work, like clang's `-cc1`.
+"""The driver: the process that the user started. It forks a worker, which does all the work (as clang's `-cc1` does).
 
     driver --fork--> worker --run_within--> compilers, each with a keeper (see runtime/process.py)
 
@@ -38,7 +38,9 @@ def drive(work: Callable[[], int]) -> int:
             shared.work(work, driver, passed_on)
         arrived = _pass_on(passed_on, worker)
     os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # from here on the system may reuse the worker's pid
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, _ENDING
+    )  # after `waitpid`, the worker's pid may belong to another process
     _, status = os.waitpid(worker, 0)
     for number in passed_on:
         signal.signal(number, signal.SIG_DFL)
@@ -48,7 +50,7 @@ def drive(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _blocked() -> Iterator[None]:
-    """In a block, defers signals that would end this process; they act when the block ends."""
+    """Context manager: while its body runs, signals that would end this process wait until the body ends."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -57,9 +59,10 @@ def _blocked() -> Iterator[None]:
 
 
 def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
-    """Forwards signals to the worker, and kills it if it does not end in time.
+    """Installs handlers that forward these signals to the worker.
 
-    Returns a list that collects the signals.
+    The worker is killed if it still runs `GRACE` seconds after the first signal. Returns a list, to which the handlers
+    append the number of each signal.
     """
     arrived: list[int] = []
 
@@ -76,7 +79,7 @@ def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
 
 
 class _Shared:
-    """The memory and files through which the driver learns what its worker did."""
+    """The shared memory and the files by which the driver learns how its worker ended."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, progress.SIZE)
@@ -91,7 +94,8 @@ class _Shared:
         """Runs `work` in the worker, then ends the process without the exit handlers of its libraries."""
         code = FAILED
         try:
-            # While libraries load, nothing needs cleaning up yet. An exception inside a library counts as a crash.
+            # While libraries load, nothing needs cleaning up yet, so these signals may end the worker directly. If a
+            # signal raised an exception inside a library instead, it would be reported as a crash.
             for number in passed_on:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
@@ -103,7 +107,7 @@ class _Shared:
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         except BaseException as error:
-            # Too few files may be open to load the libraries.
+            # The limit on open files may be too low to load the libraries.
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 os.write(self._said, f"error: cannot start: {error.strerror}\n".encode())
                 code = 1
@@ -120,7 +124,7 @@ class _Shared:
             os._exit(code)
 
     def _redirect(self) -> None:
-        """Writes native code's standard error, and the Python stack at a crash, to files of the driver."""
+        """Redirects standard error of native code to `_said`. At a crash, the Python stack is written to `_trace`."""
         import faulthandler
 
         if sys.stderr is not None:
@@ -130,16 +134,22 @@ class _Shared:
         faulthandler.enable(self._trace)
 
     def ended(self, status: int, arrived: list[int]) -> int:
-        """The exit status of the driver, given the exit status of its worker."""
+        """The exit status of the driver, given the worker's wait status and the signals that the driver forwarded.
+
+        Prints the messages of native code. If the worker crashed, reports the crash.
+        """
         said = _contents(self._said)
-        with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all bytes, unlike `os.write`
+        with (
+            suppress(OSError),
+            open(2, "wb", closefd=False) as errors,
+        ):  # `os.write` may write only some of the bytes
             errors.write(said)
         if self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED:
             return os.WEXITSTATUS(status)
         if arrived:
             return 128 + arrived[0]
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        if number in _ENDING:  # a signal that was sent only to the worker
+        if number in _ENDING:  # the signal was sent only to the worker; the driver ends by it, too
             os.kill(os.getpid(), number)
         from tiduc.crashes import Crash, report_crash
 
@@ -154,8 +164,8 @@ def _contents(descriptor: int) -> bytes:
 
 
 def _die_with(driver: int) -> None:
-    """Asks the system to kill this process when the driver dies, even by SIGKILL."""
-    import ctypes  # NumPy imports ctypes anyway
+    """Makes the system kill this process when the driver dies. Ends this process if the driver is dead already."""
+    import ctypes  # costs nothing, because NumPy imports ctypes as well
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != driver:

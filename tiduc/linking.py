@@ -5,8 +5,9 @@
     b.mlir: graph @L1 { external @F0::@p3 ... }         graph @L1 { external @F0::@p3 ... }
             func private @relu {...}                    func private @relu_0 {...}
 
-Public symbols must be unique; private functions are renamed; a definition replaces declarations; equal Shardy meshes
-are merged. Referenced graphs and declared functions that no file defines are looked up on the search path.
+Public symbols must be unique. A private function is renamed if its name is in use. A definition replaces declarations.
+Equal Shardy meshes are merged. If no file defines a referenced graph or a declared function, it is looked up on the
+search path.
 """
 
 from collections.abc import Iterable, Sequence
@@ -58,9 +59,9 @@ def link(
 def _searched(
     modules: Sequence[ir.Module | IrOp], search_path: Sequence[str | Path]
 ) -> list[tuple[str, Any]]:
-    """The files NAME.mlir on the search path that define a declared function @NAME, with their modules.
+    """For each declared function @NAME without a definition: the files NAME.mlir on the search path, with modules.
 
-    Functions that the files themselves declare are searched as well. A function without a file is skipped.
+    Functions that these files declare are searched as well. A function without a file is skipped.
     """
     known: set[str] = set()
     declared: list[str] = []
@@ -85,7 +86,7 @@ def _searched(
 
 
 def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
-    """Renames private functions whose names are in use; raises `ResolveError` if two public symbols share a name."""
+    """Renames private functions whose names are in use. Raises `ResolveError` if two public symbols have one name."""
     public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
@@ -107,7 +108,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
     for module, op in private:
         name = symbol(op)
         if name in taken:
-            # No other function may have the new name: a later renaming of that function would also rename
+            # No other function may have the new name. Otherwise, a later renaming of that function would also rename
             # uses of this function.
             free = next(new for i in count() if (new := f"{name}_{i}") not in names)
             names.add(free)
@@ -116,7 +117,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
 
 
 def _rename(module: ir.Operation, op: IrOp, name: str) -> None:
-    # Only in functions: keys of graphs are in another namespace.
+    # Renames uses only in functions, because the keys in graphs belong to another namespace.
     for user in operations(module.regions[0].blocks[0]):
         if user.name == "func.func":
             ir.SymbolTable.replace_all_symbol_uses(symbol(op), name, user)
@@ -124,7 +125,7 @@ def _rename(module: ir.Operation, op: IrOp, name: str) -> None:
 
 
 def _drop_declarations(linked: ir.Module) -> None:
-    """Erases declarations. Raises `ResolveError` if no file defines the function, or if its type differs."""
+    """Erases declarations. Raises `ResolveError` if the function has no definition, or one of another type."""
     defined = {
         symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
     }
@@ -134,11 +135,14 @@ def _drop_declarations(linked: ir.Module) -> None:
         definition = defined.get(symbol(op))
         if definition is None:
             raise ResolveError(
-                f"unknown function @{symbol(op)}: declared here, defined in no file", op.location
+                f"unknown function @{symbol(op)}: it is declared here, but no file defines it", op.location
             )
         if definition.attributes["function_type"] != op.attributes["function_type"]:
             types = (ir.TypeAttr(f.attributes["function_type"]).value for f in (op, definition))
-            raise ResolveError("function @{} has type {}, but is {}".format(symbol(op), *types), op.location)
+            raise ResolveError(
+                "function @{} is declared with type {}, but defined with type {}".format(symbol(op), *types),
+                op.location,
+            )
         op.erase()
 
 

@@ -92,7 +92,7 @@ def test_refusals() -> None:
             (lambda: np.linalg.pinv(x, hermitian=True), TypeError, "takes no hermitian="),
             (lambda: np.fft.fft(x, norm="other"), ValueError, "Invalid norm"),
             (lambda: np.fft.fft(x, 0), ValueError, "Invalid number of FFT data points"),
-            (lambda: np.fft.rfft(x + 1j), TypeError, "rfft is of real values"),
+            (lambda: np.fft.rfft(x + 1j), TypeError, "rfft requires real values"),
             (lambda: np.cross(x[:, :2], x[:, :2]), ValueError, "three elements"),
             (lambda: np.take_along_axis(x, np.array([[3]]), 1), IndexError, "out of bounds"),
             (lambda: np.take_along_axis(x, np.array([1]), 1), ValueError, "number of dimensions"),

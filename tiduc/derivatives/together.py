@@ -1,4 +1,4 @@
-"""`Program.together`: merges several programs from one file, such as a gradient and a Hessian-vector product."""
+"""`Program.together`: merges programs derived from one program, such as a gradient and a Hessian-vector product."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,10 +10,11 @@ P = TypeVar("P", bound=Function)
 
 
 def together(self: P, *others: P) -> P:
-    """(inputs of all programs, each once...) -> (outputs of all programs...); shared values are computed once.
+    """(inputs of all programs...) -> (outputs of all programs...). Computes shared values once.
 
-    Equal names get numbers. Raises `RequestError` for a program that is not derived from the same loaded program.
-    Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
+    An input that several programs have occurs once. If two inputs or two outputs have the same name, a number is
+    appended to the name of the second. Raises `RequestError` for a program that is not derived from the same loaded
+    program. Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
     """
     inputs: dict[str, InputPort] = {}
     for other in (self, *others):

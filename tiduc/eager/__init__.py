@@ -10,14 +10,14 @@
 `Array` is one frontend. Another frontend records its operations with a `Recorder`, and calls `backward` with
 an `Executor`.
 
-    array, elements, views, indexing, places                Array: names, views and writes
+    array, elements, views, indexing, places                Array, with views, reads and writes
     elementwise, movement, products, reductions             NumPy's functions on values
     functions, arrangement, moves, totals, norms            NumPy's functions on arrays
     linear_algebra, fourier, array_api                      numpy.linalg, numpy.fft, and the Array API standard
     session, record, graphs, executors, host                run an op, and record it
     gradients, cotangents, walk, joined                     backward
-    calls, checkpoints                                      whole programs, and rematerialization
-    programs                                                the ops that a function runs, as a program
+    calls, checkpoints                                      call whole programs, and rematerialize
+    programs                                                convert the ops that a function runs to a program
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Tra
 from tiduc.eager.session import Session, executing, no_grad, rehearsing, session
 from tiduc.eager.walk import backward, recorded_backward
 
-# These register functions of NumPy.
+# When these modules are imported, they register implementations of NumPy's functions.
 for _name in (
     "arrangement",
     "array_api",

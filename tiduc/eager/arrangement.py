@@ -1,4 +1,4 @@
-"""NumPy's functions that change the shapes of eager arrays, join them or split them."""
+"""NumPy's functions that reshape, join or split eager arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Result:
 @implements(np.matrix_transpose)
 def matrix_transpose(x: ArrayLike) -> Result:
     if array(x).ndim < 2:
-        raise ValueError(f"a matrix has two dimensions or more, and the array has {array(x).ndim}")
+        raise ValueError(f"a matrix must have at least two dimensions, but the array has {array(x).ndim}")
     return swapaxes(x, -1, -2)
 
 
@@ -105,7 +105,7 @@ def meshgrid(
 
 @implements(np.flip)
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Result:
-    """A view, as in NumPy."""
+    """A view with the elements in reverse order along `axis`. By default, all axes are reversed."""
     x = array(m)
     axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     return array(x.view(views.flipped(axes, x.ndim)))
@@ -169,7 +169,10 @@ def diff(
 
 
 def _split(function: NumpyFunction) -> NumpyFunction:
-    """An eager version of `np.split` or `np.array_split`, which returns views. NumPy's function checks the parts."""
+    """An implementation of `np.split` or `np.array_split` that returns views.
+
+    NumPy's own function splits the positions along the axis, and checks the arguments.
+    """
 
     def implementation(
         ary: Array, indices_or_sections: int | NDArray[Any] | Sequence[int], axis: int = 0

@@ -1,14 +1,14 @@
-"""Array: NumPy's arrays with derivatives; each op runs at once.
+"""`Array`: an array with NumPy's interface and derivatives. Each op runs immediately.
 
     w = Array(np.ones(3), requires_grad=True)
     loss = np.sum((x @ w - y) ** 2)
     loss.backward()
     w.grad
 
-An array is a mutable name for an immutable value. A write to an array, `x[i] = v` or `x += v`, binds it to another
-value. Results computed from the old value keep that value, and so do their derivatives. A view (`x[1:]`, `x.T`) is a
-name for a part of an array: a read returns that part of the array's current value, and a write to the view writes to
-the array.
+An array is a mutable reference to an immutable value. A write to an array, `x[i] = v` or `x += v`, makes the array
+refer to a new value. Earlier results, and their derivatives, still use the old value. A view (`x[1:]`, `x.T`) is a
+reference to a part of an array. A read of the view returns that part of the array's current value, and a write to the
+view writes to the array.
 """
 
 import weakref
@@ -36,12 +36,12 @@ from tiduc.eager.session import Key, Operand, constant, is_recording
 from tiduc.runtime.arrays import refuse_masked
 
 ArrayKey: TypeAlias = "IndexEntry | Array | tuple[IndexEntry | Array, ...]"
-"""An index of an eager array: an index of NumPy, whose entries may also be eager arrays."""
+"""An index of an eager array: any index that NumPy accepts. Its entries may also be eager arrays."""
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[["Array", ArrayLike], "Array"]:
     def method(self: "Array", other: ArrayLike) -> "Array":
-        if self.is_scalar:  # a scalar is immutable, as in NumPy, so the name is bound to another scalar
+        if self.is_scalar:  # a scalar is immutable, as in NumPy; Python binds the variable to the result
             result: Array = ufunc(self, other)
             return result
         return ufunc(self, other, out=(self,))  # type: ignore[no-any-return]
@@ -50,7 +50,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[["Array", ArrayLike], "Array"]:
 
 
 def _by_function(name: str) -> Callable[..., "Array"]:
-    """A method that calls NumPy's function of this name, with the same parameters."""
+    """A method that calls `np.{name}` with the array as first argument."""
 
     def method(self: "Array", *args: Any, **options: Any) -> "Array":
         result: Array = getattr(np, name)(self, *args, **options)
@@ -64,13 +64,13 @@ class Array(Elements, NDArrayOperatorsMixin):
     """An array that NumPy's functions accept.
 
     With `requires_grad`, results computed from the array can be differentiated. `grad` is the cotangent from the last
-    `backward`, or None. It belongs to the value that the array had when it began to require grad, regardless of later
-    writes to the array. `is_scalar` distinguishes a scalar, as NumPy's functions return it, from an array without
-    dimensions: a scalar cannot be written to.
+    `backward`, or None. This is the cotangent of the value that the array had when `requires_grad` was set, even if the
+    array was written to later. As in NumPy, a scalar differs from an array without dimensions: a scalar cannot be
+    written to. `is_scalar` is True for a scalar.
     """
 
     def __init__(self, data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> None:
-        """A copy of an array, or of anything that NumPy makes an array of.
+        """Copies an array, or an object that NumPy converts to an array.
 
         Raises `InputError` for an element type that MLIR lacks, and `RequestError` for integers or booleans with
         `requires_grad`.
@@ -94,27 +94,30 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     @property
     def value(self) -> EagerInput:
-        """The current value."""
+        """The current value of the array or view."""
         return self._place.value
 
     def view(self, step: PlaceStep) -> "Array":
-        """A view of a part of the array."""
+        """A view of the part of the array that `step` selects."""
         return _at(self._place.part(step), is_scalar=False)
 
     def assign(self, new: EagerInput) -> None:
-        """Assigns another value of the array's shape and type. Through a view, writes that part of the viewed array."""
+        """Replaces the array's value by `new`, which must have the array's shape and type.
+
+        For a view, replaces that part of the viewed array. Raises `TypeError` for a scalar.
+        """
         if self.is_scalar:
             raise TypeError("a scalar cannot be written to")
         self._place.assign(new)
 
     @property
     def version(self) -> int:
-        """The number of writes to the array, or for a view, to the viewed array."""
+        """The number of writes to the array. For a view, the number of writes to the viewed array."""
         return self._place.version
 
     @property
     def data(self) -> NDArray[Any]:
-        """The elements, read-only. `backward` treats results computed from them as constants."""
+        """The elements as a read-only NumPy array. `backward` treats results computed from it as constants."""
         data: NDArray[Any] = self.value.data
         return data
 
@@ -131,14 +134,16 @@ class Array(Elements, NDArrayOperatorsMixin):
     def __reduce__(self) -> tuple[type["Array"], tuple[object, ...]]:
         """Makes pickling and deep copies create a new leaf. Raises `RequestError` if the array is not a leaf."""
         if not self.is_leaf:
-            raise RequestError("it is computed from others: detach() gives an array to store or copy")
+            raise RequestError(
+                "the array is computed from other arrays; detach() gives an array to store or copy"
+            )
         return Array, (self.data, None, self.requires_grad)
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
     @property
     def requires_grad(self) -> bool:
-        """Whether results computed from the array are recorded."""
+        """Whether results computed from the array are recorded, so that they can be differentiated."""
         return self.value.requires_grad
 
     @requires_grad.setter
@@ -147,7 +152,9 @@ class Array(Elements, NDArrayOperatorsMixin):
         if wanted == value.requires_grad:
             return
         if value.trace is not None or self._place.is_part:
-            raise RequestError("it is computed from others: detach() gives an array of its own")
+            raise RequestError(
+                "requires_grad is fixed for a view, and for an array computed from others: use detach()"
+            )
         if wanted and value.data.dtype.kind in "iub":
             raise RequestError(f"an array of {value.data.dtype} has no derivative")
         self._place.replace(EagerInput(Key(), value.data, None, wanted))
@@ -155,12 +162,13 @@ class Array(Elements, NDArrayOperatorsMixin):
             self._register()
 
     def retain_grad(self) -> None:
-        """Makes `backward` set `grad`, for the current value, on a computed array too.
+        """Makes `backward` set `grad` on this array, even if the array is not a leaf.
 
-        Raises `RequestError` if the array does not require grad.
+        `grad` is then the cotangent of the array's current value. Raises `RequestError` if the array does not require
+        grad.
         """
         if not self.requires_grad:
-            raise RequestError("it does not require grad")
+            raise RequestError("the array does not require grad")
         self._register()
 
     def _register(self) -> None:
@@ -171,7 +179,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the array is not computed from arrays that require grad."""
+        """False if the array is computed from arrays that require grad, else True."""
         return self.value.trace is None
 
     def backward(
@@ -182,7 +190,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         accumulate: bool = False,
         create_graph: bool = False,
     ) -> None:
-        """Sets `grad` on the arrays that this array depends on. Calls `backward_from` for this array."""
+        """Sets `grad` on the leaves on which this array depends. `backward_from` documents the parameters."""
         seeds = None if seed is None else [operand(seed)]
         set_gradients([self.value], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
 
@@ -194,9 +202,14 @@ class Array(Elements, NDArrayOperatorsMixin):
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """The elements as a NumPy array. Raises `RequestError` if the conversion would lose a derivative."""
+        """The elements as a NumPy array.
+
+        Raises `RequestError` if the array requires grad and recording is on, because the result has no derivative.
+        """
         if self.requires_grad and is_recording():
-            raise RequestError("it requires grad, and plain numbers do not: use .data, .item() or detach()")
+            raise RequestError(
+                "the array requires grad, but the result would not: use .data, .item() or detach()"
+            )
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Any) -> Any:
@@ -232,7 +245,10 @@ class Array(Elements, NDArrayOperatorsMixin):
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
     def _updated(self, new: EagerInput) -> "Array":
-        """Writes the result of an in-place op such as `+=` to the array. The array's type and shape stay the same."""
+        """Writes `new`, the result of an in-place op such as `+=`, to the array, and returns the array.
+
+        Raises `TypeError` or `ValueError` if the type or shape of `new` does not fit the array.
+        """
         if new.data.dtype != self.dtype and not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
         if new.data.shape != self.shape:
@@ -287,7 +303,7 @@ class Array(Elements, NDArrayOperatorsMixin):
     @property
     def mT(self) -> "Array":
         if self.ndim < 2:
-            raise ValueError(f"a matrix has two dimensions or more, and the array has {self.ndim}")
+            raise ValueError(f"a matrix must have at least two dimensions, but the array has {self.ndim}")
         return self.transpose([*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])
 
     @property
@@ -355,12 +371,12 @@ def _at(place: Place, is_scalar: bool) -> Array:
 
 
 def array(x: ArrayLike) -> Result:
-    """An eager array of an object that NumPy converts to an array. An eager array is returned unchanged."""
+    """Converts an object that NumPy accepts as an array to an eager array. Returns an eager array unchanged."""
     return x if isinstance(x, Array) else Array(x)
 
 
 def operand(x: ArrayLike) -> Operand:
-    """An operand of an op: a value, or a Python number."""
+    """Converts an object to an operand of an op. Python numbers are unchanged; other objects become values."""
     if isinstance(x, Array):
         return x.value
     if isinstance(x, int | float | complex) and type(x) in (int, float, complex):
@@ -374,9 +390,9 @@ def valued(x: ArrayLike) -> EagerInput:
 
 
 def _index(key: ArrayKey) -> IndexKey:
-    """The index, with the elements of each eager array in place of that array."""
+    """The index, in which each eager array is replaced by a NumPy array of its elements."""
     if isinstance(key, tuple):
-        return tuple(map(_index, key))  # type: ignore[return-value]  # a tuple in a tuple is of integers
+        return tuple(map(_index, key))  # type: ignore[return-value]  # a tuple inside of a tuple contains integers
     if isinstance(key, Array):
         return key.data if key.ndim or key.dtype.kind == "b" else key.data[()]
     refuse_masked(key, "the index")

@@ -5,8 +5,9 @@
     x = xp.asarray([3.0, 4.0])
     xp.linalg.vector_norm(x)                                    # Array(5., dtype=float64)
 
-NumPy's functions are those of the standard, and they dispatch to eager arrays. The namespace therefore has NumPy's own
-functions, except those that make an array of other objects.
+NumPy implements the functions of the standard, and dispatches them to eager arrays. The namespace therefore contains
+NumPy's own functions. The exceptions are functions that create arrays, and functions whose parameters or results differ
+from NumPy's, such as `sort`.
 """
 
 from collections.abc import Callable
@@ -22,19 +23,19 @@ from tiduc.eager.registry import NumpyFunction, Result
 
 
 class SupportsDLPack(Protocol):
-    """An array of a library that gives its elements to others."""
+    """An array of any library that exports its elements by DLPack."""
 
     def __dlpack__(self, *, stream: None = None) -> object: ...
 
 
 Cpu = Literal["cpu"] | None
-"""The only device of eager arrays: the default."""
+"""The device of eager arrays, which is always the CPU. None is the default device."""
 
 __array_api_version__ = "2025.12"
 VERSIONS = "2022.12", "2023.12", "2024.12", __array_api_version__
 
 CREATING = "arange empty eye full linspace ones zeros"
-"""The functions whose arguments are no arrays, so that NumPy cannot dispatch them."""
+"""The functions that create arrays. NumPy cannot dispatch them, because no argument is an eager array."""
 TYPES = """bool complex128 complex64 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8
 e inf nan newaxis pi __array_namespace_info__ broadcast_shapes can_cast finfo iinfo isdtype result_type"""
 FUNCTIONS = """
@@ -59,7 +60,11 @@ FFT = "fft fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftn
 def asarray(
     obj: ArrayLike, /, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None
 ) -> Array:
-    """The array itself, if it has the type and no copy is asked for; else a new array."""
+    """Converts an object to an eager array of type `dtype`.
+
+    Returns an eager array itself if it has this type, unless `copy` is True. Raises `ValueError` if `copy` is False but
+    the type requires a copy.
+    """
     if not isinstance(obj, Array):
         return _created(np.asarray)(obj, dtype=dtype, device=device, copy=copy)
     if dtype is not None and np.dtype(dtype) != obj.dtype:
@@ -73,12 +78,12 @@ def from_dlpack(x: SupportsDLPack, /, *, device: Cpu = None, copy: bool | None =
     """A copy of an array of another library. Raises `ValueError` if `copy` is False."""
     if copy is False:
         raise ValueError("eager arrays own their elements: from_dlpack copies")
-    other: Any = x  # NumPy's type asks for capsules, which Python 3.11 has no type for
+    other: Any = x  # NumPy's annotation requires capsules, for which Python 3.11 has no type
     return Array(np.from_dlpack(other, device=device))
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions of the elements in order; equal elements keep their order, and NaN is greater than any number."""
+    """The indices that sort x along an axis. The sort is stable, and NaN is greater than any number."""
     if not descending:
         return Array(np.argsort(x.data, axis=axis, stable=True))
     last: Any = x.shape[axis] - 1
@@ -86,22 +91,22 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Result:
-    """The elements in order."""
+    """x sorted along an axis, in the order of `argsort`."""
     return np.take_along_axis(x, argsort(x, axis=axis, descending=descending).data, axis)
 
 
 def clip(x: Array, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Result:
-    """The elements, moved to the nearest bound if they are outside of the bounds; the type is that of x."""
+    """x with each element outside of the bounds replaced by the nearest bound. The result has the type of x."""
     return np.clip(x, min, max).astype(x.dtype)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Cpu = None) -> Array:
-    """The frequencies of a transform of n points."""
+    """The frequencies of a Fourier transform of n points with spacing d, as `np.fft.fftfreq`."""
     return Array(np.fft.fftfreq(n, d, device), dtype)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Cpu = None) -> Array:
-    """The frequencies of a transform of n real points."""
+    """The frequencies of a Fourier transform of n real points with spacing d, as `np.fft.rfftfreq`."""
     return Array(np.fft.rfftfreq(n, d, device), dtype)
 
 

@@ -1,4 +1,4 @@
-"""Calls of whole programs from eager programs. Each call is recorded as one invocation."""
+"""`call`: calls a whole program from an eager program. The trace records the call as one invocation."""
 
 from numpy.typing import ArrayLike
 
@@ -10,10 +10,11 @@ from tiduc.runtime.signature import TensorType
 
 
 def call(program: Program, *arguments: ArrayLike) -> tuple[Array, ...]:
-    """The outputs of a program. The trace has one record for the call, which keeps only the arguments and the outputs.
+    """Runs a program on arrays, and returns its outputs.
 
-    `backward` recomputes intermediate values. Raises `InputError` if the arguments do not match the program's inputs,
-    and `RequestError` for a program with dynamic shapes.
+    The trace has one record for the call. The record keeps only the arguments and the outputs, so `backward` recomputes
+    intermediate values. Raises `InputError` if the arguments do not match the program's inputs, and `RequestError` for
+    a program with dynamic shapes.
     """
     graph = session().recorder.graphs.program(program)
     values = [valued(x) for x in arguments]

@@ -1,4 +1,4 @@
-"""checkpoint: records a function of arrays as one invocation that keeps only its inputs and outputs (remat).
+"""checkpoint: records a call of a function as one invocation, which keeps only inputs and outputs (remat).
 
     y = f(x)                  x -> a -> b -> y        kept until backward: the residuals of all three ops
     y = checkpoint(f, x)      x ----------> y         kept until backward: x; a and b are recomputed
@@ -34,12 +34,12 @@ def checkpoint(function: Callable[..., Sequence[Array]], *arguments: ArrayLike) 
 def checkpoint(
     function: Callable[..., Array | Sequence[Array]], *arguments: ArrayLike
 ) -> Array | Sequence[Array]:
-    """The results of a function of arrays. The trace has one record for the function.
+    """Calls a function of arrays, and returns its results. The trace has one record for the whole call.
 
-    Arrays that the function reads without receiving them as arguments are inputs as well. The function runs once:
-    `backward` recomputes the ops of that run, regardless of the branches that the function would take later. Ops inside
-    the function are not recorded, so the function cannot request derivatives. Raises `RequestError` if the function
-    calls a program with loops, branches or calls.
+    The inputs of the record are the arguments, and other arrays that the function reads. `backward` recomputes the ops
+    that this call ran. It does not call the function again, so Python branches are not taken anew. Ops inside the
+    function are not recorded, so the function cannot request derivatives. Raises `RequestError` if the function calls a
+    program with loops, branches or calls.
     """
     if not is_recording():
         return function(*arguments)
@@ -58,7 +58,7 @@ def checkpoint(
 
 
 class _Log(Session):
-    """A session that logs the invocations that it runs, and records no trace."""
+    """A session that appends each invocation that it runs to `invocations`."""
 
     def __init__(self, outer: Session) -> None:
         self.executor, self.recorder, self.universal = outer.executor, outer.recorder, outer.universal
@@ -76,7 +76,10 @@ def _fused(
     leaves: Sequence[EagerInput],
     outputs: Sequence[EagerInput],
 ) -> tuple[Program, list[EagerInput]]:
-    """One program of all invocations, and the values of its inputs: first leaves, then values computed elsewhere."""
+    """Returns one program that runs all invocations, and the values of its inputs.
+
+    The first inputs are the leaves. The others are values that the invocations read but do not compute.
+    """
     view = View(ir.Module.create())
     b: Any = OPSET.builder(view, "main")
     local: dict[Hashable, Value] = {}

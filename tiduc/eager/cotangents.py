@@ -1,4 +1,4 @@
-"""Cotangents of eager values: seeds, the walk through the trace, and setting `grad` on arrays."""
+"""Computes cotangents of eager values from seeds, and sets `grad` on arrays."""
 
 from collections.abc import Hashable, Sequence
 
@@ -18,7 +18,10 @@ def set_gradients(
     accumulate: bool = False,
     create_graph: bool = False,
 ) -> None:
-    """Sets `grad` on the holders of every value that the outputs depend on; see `gradients.backward_from`."""
+    """Sets `grad` on leaves on which the outputs depend, and on arrays of which `retain_grad` was called.
+
+    `gradients.backward_from` documents the parameters.
+    """
     by_key = cotangents(outputs, seeds, retain=retain, create_graph=create_graph)
     with recording_if(create_graph):
         for key, ct in by_key.items():
@@ -36,7 +39,9 @@ def cotangents(
     create_graph: bool = False,
     wanted: Sequence[Hashable] | None = None,
 ) -> dict[Hashable, EagerInput]:
-    """The cotangents of the values with the keys `wanted`, by key. The default is the values whose `grad` is set.
+    """The cotangents of the values whose keys are in `wanted`, by key.
+
+    The default is the leaves, and the values of the arrays of which `retain_grad` was called.
 
     Raises `RequestError` if an output depends on nothing that requires grad, if its trace was released, or if a seed is
     missing.
@@ -58,7 +63,7 @@ def cotangents(
 
 
 class _WantedKeys:
-    """Contains the keys of the values whose cotangents become the `grad` of an array that still exists."""
+    """A container of the keys of values that need a cotangent, because it becomes the `grad` of a living array."""
 
     def __contains__(self, key: object) -> bool:
         return (

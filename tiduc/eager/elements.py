@@ -9,9 +9,10 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Elements:
-    """The attributes and conversions of NumPy's arrays, from the elements in `data`.
+    """Attributes and conversions with the names of NumPy's. They read the elements in `data`.
 
-    Conversions to numbers go through `__array__`, which refuses an array that requires grad.
+    `float`, `int` and `complex` call `__array__`, which raises an error for an array that requires grad. `item`,
+    `tolist` and `bool` read `data` directly.
     """
 
     @property
@@ -42,7 +43,7 @@ class Elements:
 
     @property
     def device(self) -> str:
-        """Where the elements are: `cpu`, wherever an executor computes them."""
+        """The device that holds the elements. It is always `cpu`, even if an executor computes on another device."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: None = None) -> Self:
@@ -52,7 +53,7 @@ class Elements:
         return self
 
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
-        """The functions of the Array API standard."""
+        """The module `tiduc.eager.array_api`. Raises `ValueError` for an unknown version of the standard."""
         namespace = sys.modules["tiduc.eager.array_api"]
         if api_version not in (None, *namespace.VERSIONS):
             raise ValueError(
@@ -68,10 +69,13 @@ class Elements:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A copy of the elements. Raises `RequestError` if that would lose a derivative."""
+        """A DLPack capsule with a copy of the elements. Raises `BufferError` if `copy` is False.
+
+        Raises `RequestError` if the array requires grad and recording is on, because the copy has no derivative.
+        """
         if copy is False:
             raise BufferError(
-                "the elements of eager arrays never change, and DLPack lets others write: it copies"
+                "DLPack must copy an eager array, because other libraries could write to its elements"
             )
         return np.array(self.__array__()).__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device

@@ -1,6 +1,6 @@
-"""NumPy's universal functions on eager values: one line of StableHLO each.
+"""NumPy's universal functions (ufuncs) on eager values. A table has an emitter of StableHLO for each function.
 
-NumPy itself resolves the element types of operands and results.
+NumPy itself determines the element types of operands and results.
 """
 
 import functools
@@ -20,11 +20,13 @@ from tiduc.eager.session import Dtypes, Known, Operand, Session, apply, number, 
 
 Emitter = Callable[..., Any]
 POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
-"""The functions that compute these powers, as `**` does for NumPy's arrays."""
+"""Maps an exponent to the function that computes this power. NumPy's operator `**` uses the same functions."""
 
 
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
-    """The result of a function, with NumPy's type and shape. None if `EMITTERS` lacks the function.
+    """The result of a universal function, with the type and shape that NumPy gives.
+
+    Returns None if `EMITTERS` lacks the function.
 
     Raises NumPy's errors:
     - `TypeError` if NumPy does not define the function for the operand types, or if complex values are compared by
@@ -53,7 +55,7 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
 
 
 def _known(here: Session, ufunc: np.ufunc, operands: Sequence[Operand]) -> Known:
-    """The element types of operands and result, whether integers need a check, and the graph of the function."""
+    """Returns the element types of operands and result, whether integers need a check, and the function's graph."""
     name = ufunc.__name__
     kinds = tuple([x.data.dtype if isinstance(x, EagerInput) else type(x) for x in operands])
     dtypes = _resolved(ufunc, kinds)
@@ -69,7 +71,7 @@ def _known(here: Session, ufunc: np.ufunc, operands: Sequence[Operand]) -> Known
 
 
 def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Value:
-    """A graph value, broadcast to a shape by NumPy's rules."""
+    """x broadcast to the shape `sizes` by NumPy's rules."""
     own = shape(x)
     if own == list(sizes):
         return x
@@ -80,7 +82,7 @@ def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Value:
 
 
 def converted(b: StablehloBuilder, x: Value, dtype: "np.dtype[Any]") -> Value:
-    """A graph value converted to another element type. Conversion to booleans compares with zero."""
+    """x converted to another element type. A conversion to booleans is true where x is not zero."""
     if dtype.kind == "b" and element(x) != element_type(dtype):
         return b.compare(x, b.zeros_like(x), "NE")
     return b.convert(x, element_type(dtype))
@@ -96,7 +98,6 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
 
 
 def _resolved(ufunc: np.ufunc, kinds: tuple[np.dtype[Any] | type, ...]) -> Dtypes:
-    """The element types of operands and result, as NumPy resolves them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
     if ufunc.__name__.startswith("logical_"):  # the operands may have any type, and are compared with zero
         return (np.dtype(np.bool_),) * len(dtypes)
@@ -173,13 +174,13 @@ def _is_infinite(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _remainder(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The remainder with the sign of y."""
+    """The remainder of x / y that has the sign of y."""
     rest = b.remainder(x, y)
     return b.select(_is_across(b, rest, y), b.add(rest, y), rest)
 
 
 def _is_across(b: StablehloBuilder, rest: Value, y: Value) -> Value:
-    """Elementwise, whether a remainder, which has the sign of the dividend, and y have opposite signs."""
+    """For each element, whether `rest` and y have opposite signs. A zero has no sign here."""
     zero = b.zeros_like(y)
     below, above = (
         b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
@@ -200,7 +201,7 @@ def _floor_divide(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _log_add_exp(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """log(exp x + exp y); factors out the larger operand if it is finite. Smooth where both are equal."""
+    """log(exp x + exp y). To avoid overflow, factors out the exponential of the larger operand if it is finite."""
     larger = b.maximum(x, y)
     base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))
     total = b.add(b.exponential(b.subtract(x, base)), b.exponential(b.subtract(y, base)))
@@ -221,7 +222,10 @@ def _copy_sign(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _hypotenuse(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The larger side times sqrt(1 + ratio^2), which does not overflow; infinite if a side is, even beside NaN."""
+    """sqrt(x^2 + y^2). To avoid overflow, it is computed as the larger side times sqrt(1 + ratio^2).
+
+    If one side is infinite, the result is infinite, even if the other side is NaN.
+    """
     x, y = b.abs(x), b.abs(y)
     infinite = b.or_(_is_infinite(b, x), _is_infinite(b, y))
     one = b.constant(1, x)
@@ -238,7 +242,10 @@ def _truncated(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _shifted(left: bool) -> Emitter:
-    """A shift; shifting by as many bits as the type has, or more, leaves no bit or, to the right, the sign."""
+    """A bit shift.
+
+    If y is at least the width of the type, the result is 0, or -1 for a right shift of a negative number.
+    """
 
     def emit(b: StablehloBuilder, x: Value, y: Value) -> Value:
         kind = "left" if left else "right_logical" if _is_unsigned(x) else "right_arithmetic"
@@ -248,7 +255,7 @@ def _shifted(left: bool) -> Emitter:
 
 
 def _not_a_number(larger: bool) -> Emitter:
-    """`fmax` and `fmin`: if one operand is NaN, the other one."""
+    """`np.fmax` if `larger`, else `np.fmin`. If one operand is NaN, the result is the other operand."""
 
     def emit(b: StablehloBuilder, x: Value, y: Value) -> Value:
         chosen = b.maximum(x, y) if larger else b.minimum(x, y)
@@ -342,9 +349,9 @@ EMITTERS: dict[str, Emitter] = {
     "tanh": lambda b, x: b.tanh(x),
     "trunc": _truncated,
 }
-"""Emitters by the name of NumPy's function.
+"""Maps the name of each universal function to its emitter.
 
-The operands have equal shapes, and the element types that NumPy resolved.
+The operands of the emitter have equal shapes, and the element types that NumPy determined.
 """
 
 BOOLEAN: dict[str, Emitter] = {
@@ -354,4 +361,4 @@ BOOLEAN: dict[str, Emitter] = {
     "minimum": lambda b, x, y: b.and_(x, y),
     "multiply": lambda b, x, y: b.and_(x, y),
 }
-"""The emitters for boolean operands, of the functions that need another op for booleans."""
+"""The emitters for boolean operands. A function that is missing here uses `EMITTERS` for booleans, too."""

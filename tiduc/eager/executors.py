@@ -1,9 +1,9 @@
-"""Executors: run the graphs of an eager program, forward and in reverse.
+"""Executors run the graphs of an eager program, forward and in reverse.
 
-    Interpreter     StableHLO's reference interpreter: starts immediately, but is slow on large arrays
-    Iree            IREE's compiled modules: compiles each structure once, then runs fast
+    Interpreter     runs StableHLO's reference interpreter, which starts immediately, but is slow on large arrays
+    Iree            compiles graphs by IREE, once for all graphs of equal structure, and then runs fast
 
-The inputs and outputs of both are NumPy arrays. Another executor must define the three methods of `Executor`.
+The inputs and outputs of both executors are NumPy arrays. Another executor must define the methods of `Executor`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +32,12 @@ class Executor(Protocol):
     """Runs recorded graphs, and the transposed linear graphs that are derived from them."""
 
     def execute_forward(self, graph: RecordedGraph, inputs: Sequence[Data]) -> Sequence[Data]:
-        """The outputs of a primal graph for these inputs."""
+        """Runs a primal graph on these inputs, and returns its outputs."""
 
     def run_transposed_linear(
         self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
     ) -> Sequence[Data]:
-        """The cotangents of the inputs in `linear.results`.
+        """The cotangents of those inputs of the primal graph whose indices are in `linear.results`.
 
         `residuals` are in the order of `linear.residuals`, and `cotangents` in the order of `linear.seeds`.
         """
@@ -51,13 +51,13 @@ class Compiling(Protocol):
     """An executor that can compile graphs in advance."""
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Prepares to run these graphs."""
+        """Compiles these graphs, so that they run later without compilation."""
 
 
 class _Cached:
-    """Runs graphs by callables.
+    """The base class of executors. A subclass defines `_make`, which returns a callable that runs a graph.
 
-    Graphs with equal text share a callable. Caches the `limit` most recently used callables.
+    Graphs with equal text share a callable. The `limit` most recently used callables are cached.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -75,7 +75,7 @@ class _Cached:
         return self._ready(linear.graph)(*residuals, *cotangents)
 
     def add_operands(self, x: Data, y: Data) -> Data:
-        """The sum, computed on the host: a device would compute the same elements."""
+        """The sum of two arrays. NumPy computes it on the host, because a device would compute the same elements."""
         return np.asarray(np.add(x, y))
 
     def _ready(self, graph: RecordedGraph) -> Run:
@@ -92,23 +92,25 @@ class _Cached:
 
 
 class Interpreter(_Cached):
-    """Runs graphs on StableHLO's reference interpreter. Caches the last `limit` structures.
+    """Runs graphs on StableHLO's reference interpreter. Caches the `limit` most recently used graphs.
 
-    Raises `InputError` for element types that NumPy itself does not have, such as bfloat16.
+    Raises `InputError` for element types that NumPy itself lacks, such as bfloat16.
     """
 
     def _make(self, graph: RecordedGraph) -> Run:
         for type_ in (*graph.input_types, *graph.output_types):
             if type_.dtype is not None and not type_.dtype.isbuiltin == 1:
-                raise InputError(f"the interpreter has no arrays of {type_.dtype}; IREE may have")
+                raise InputError(
+                    f"the interpreter does not support arrays of {type_.dtype}; IREE may support them"
+                )
         interpreted = Interpreted(graph.text)
         return lambda *arguments: [np.asarray(y) for y in interpreted(arguments)]
 
 
 class Rehearsal(Interpreter):
-    """An interpreter that collects the graphs that it runs in `graphs`, so that another executor can compile them.
+    """An interpreter that adds each graph that it runs to `graphs`. Another executor can then compile these graphs.
 
-    It runs each `backward` as one graph, if it can; these are in `joined`.
+    It runs a whole `backward` as a single graph if possible, and adds this graph to `joined`.
     """
 
     def __init__(self) -> None:
@@ -122,11 +124,11 @@ class Rehearsal(Interpreter):
 
 
 class Iree(_Cached):
-    """Runs graphs compiled by IREE, for a target of `tiduc.runtime`; on CPUs, NumPy runs small exact ones (`host.py`).
+    """Runs graphs that IREE compiles for `target`. On CPUs, NumPy runs small graphs of exact ops (see `host.py`).
 
-    `compiled` is the number of structures compiled so far. The `limit` most recently used are cached. All graphs of a
-    `backward` are compiled in one module, which takes little longer than a single graph. Raises `CompileError` if IREE
-    cannot compile a graph.
+    `compiled` is the number of graphs compiled so far. The `limit` most recently used graphs are cached. All graphs of
+    a `backward` are compiled in one module, which takes little longer than the compilation of a single graph. Raises
+    `CompileError` if IREE cannot compile a graph.
     """
 
     def __init__(self, target: str = "cpu", limit: int = LIMIT) -> None:
@@ -136,11 +138,14 @@ class Iree(_Cached):
         self.joined = Joined(limit)
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Compiles, in one module, the graphs that are not compiled yet."""
+        """Compiles the graphs that are not compiled yet, in one module.
+
+        Ignores errors, because an invalid graph raises its error when it runs.
+        """
         new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         new = {text: graph for text, graph in new.items() if self._on_host(graph) is None}
-        if len(new) < 2:  # the invalid graph is compiled again when it runs, and raises the error then
+        if len(new) < 2:  # an invalid graph is compiled again when it runs, and then raises the error
             with suppress(TiducError):
                 for graph in new.values():
                     self._ready(graph)
@@ -173,7 +178,7 @@ class Iree(_Cached):
 
 @stage
 def _together(graphs: Mapping[str, RecordedGraph]) -> Lowered:
-    """A module whose functions are the programs of these graphs, under these names."""
+    """A module with one function for each graph. The keys of `graphs` are the names of the functions."""
     modules, signatures = [], {}
     for name, graph in graphs.items():
         program = graph.program.lower()

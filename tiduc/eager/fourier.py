@@ -1,4 +1,4 @@
-"""`numpy.fft` on eager arrays: a transform along one axis is an op; one along several axes is a sequence of these.
+"""`numpy.fft` on eager arrays. A transform along several axes is a sequence of transforms along one axis each.
 
 StableHLO's inverse transforms divide by the number of points.
 """
@@ -28,11 +28,14 @@ _FACTORS: dict[str | None, Callable[[int, bool], float]] = {
     "ortho": lambda n, inverse: sqrt(n) if inverse else 1 / sqrt(n),
     "forward": lambda n, inverse: n if inverse else 1 / n,
 }
-"""By NumPy's normalization, the factor of a transform of StableHLO of n points."""
+"""For each normalization of NumPy: the factor by which the result of StableHLO's transform is multiplied.
+
+The arguments are the number of points, and whether the transform is inverse.
+"""
 
 
 def _transform(kind: str, x: EagerInput, n: int | None, axis: int, norm: str | None) -> EagerInput:
-    """A transform of StableHLO along an axis, of n points: missing points are zeros, and points beyond are dropped."""
+    """StableHLO's transform of n points along an axis. A shorter axis is padded with zeros, and a longer one is cut."""
     if norm not in _FACTORS:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     axis = normalize_axis_index(axis, x.data.ndim)
@@ -43,7 +46,7 @@ def _transform(kind: str, x: EagerInput, n: int | None, axis: int, norm: str | N
     if kind != "RFFT":
         of = np.result_type(of, np.complex64)
     elif of.kind == "c":
-        raise TypeError("np.fft.rfft is of real values")
+        raise TypeError("np.fft.rfft requires real values")
     factor = _FACTORS[norm](count, kind[0] == "I")
 
     def emit(b: StablehloBuilder, x: Value) -> list[Value]:
@@ -86,7 +89,7 @@ def _several(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The transform along axes. A real one is along the last of these, and the others are complex."""
+    """The transform along several axes. If `kind` is real (RFFT or IRFFT), only the last axis has a real transform."""
     x = valued(a)
     axes = default if axes is None else axes
     if axes is None:
@@ -104,7 +107,7 @@ _OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward"
 
 @implements(np.fft.hfft)
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Result:
-    """The transform of a signal whose second half is the conjugate of the first: that of real numbers."""
+    """The Fourier transform of a signal with Hermitian symmetry, of which `a` is the first half. The result is real."""
     return _one("IRFFT", np.conj(Array.of(valued(a))), n, axis, _OPPOSITE.get(norm, norm))
 
 

@@ -1,7 +1,7 @@
-"""NumPy's functions on eager arrays, as NumPy dispatches them through `__array_function__`.
+"""Implementations of NumPy's functions for eager arrays. NumPy calls them by `__array_function__`.
 
-Functions such as `argmax` have no derivative: NumPy itself runs these on the elements. Other tables and rules are in
-`elementwise`, `totals`, `moves`, `linear_algebra` and `fourier`.
+A function without a derivative, such as `argmax`, calls NumPy's own function on the elements. Other functions are in
+`elementwise`, `totals`, `moves`, `arrangement`, `norms`, `linear_algebra` and `fourier`.
 """
 
 import functools
@@ -111,7 +111,7 @@ def clip(
     min: ArrayLike | None = None,
     max: ArrayLike | None = None,
 ) -> Result:
-    """`np.clip`, whose bounds may also be named `min` and `max`."""
+    """`np.clip`. The bounds may be named `a_min` and `a_max`, or `min` and `max`."""
     if (min is not None or max is not None) and (a_min is not None or a_max is not None):
         raise ValueError("np.clip takes a_min and a_max, or min and max")
     low, high = a_min if min is None else min, a_max if max is None else max
@@ -142,7 +142,7 @@ def take_along_axis(arr: ArrayLike, indices: NDArray[Any] | Array, axis: int | N
 
 @functools.lru_cache
 def _starts(sizes: tuple[int, ...], axis: int) -> NDArray[np.int64]:
-    """The position in the flattened array of the first element along the axis."""
+    """For each line of elements along the axis: the position in the flattened array of the line's first element."""
     return np.arange(math.prod(sizes)).reshape(sizes).take([0], axis)
 
 
@@ -176,7 +176,10 @@ implements(np.triu)(_triangle(np.triu))
 
 
 def _unique(function: NumpyFunction) -> NumpyFunction:
-    """The distinct elements, as a gather; positions and counts are NumPy's."""
+    """An implementation of `np.unique_all` or a similar function.
+
+    The distinct elements are a gather, so they have a derivative. NumPy computes positions and counts.
+    """
 
     def implementation(x: ArrayLike) -> Result:
         found, result = np.unique_all(plain(x)), function(plain(x))
@@ -200,7 +203,10 @@ for _name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | None = None, right: ArrayLike | None = None
 ) -> Result:
-    """The interpolation between points, linear in between and constant outside."""
+    """Piecewise linear interpolation between the points (xp, fp).
+
+    Outside of the points, the result is `left` or `right`. The defaults are the first and the last element of fp.
+    """
     of, places, values = array(x), array(xp), array(fp)
     i = np.clip(np.searchsorted(places.data, of.data, side="right"), 1, max(places.size - 1, 1))
     before, after = np.maximum(i - 1, 0), np.minimum(i, places.size - 1)
@@ -216,7 +222,7 @@ def round_(a: ArrayLike, decimals: int = 0) -> Result:
     x = array(a)
     if x.dtype.kind in "iub":
         if decimals < 0:
-            raise TypeError("np.round of eager arrays rounds integers to no negative number of decimals")
+            raise TypeError("np.round of an eager array of integers does not support negative decimals")
         return x.copy()
     return np.rint(x) if not decimals else np.rint(x * 10.0**decimals) / 10.0**decimals
 
@@ -244,7 +250,7 @@ def _by_numpy(function: NumpyFunction) -> NumpyFunction:
 
 _ON_ELEMENTS = """allclose argmax argmin argsort argwhere array_equal can_cast count_nonzero empty_like flatnonzero
 full_like iscomplexobj isin isrealobj ndim nonzero ones_like result_type searchsorted shape size zeros_like"""
-"""The functions without a derivative, which NumPy computes from the elements."""
+"""The functions without a derivative. NumPy's own functions compute them from the elements."""
 
 FUNCTIONS.update({getattr(np, name): _by_numpy(getattr(np, name)) for name in _ON_ELEMENTS.split()})
 FUNCTIONS[np.linalg.matrix_rank] = _by_numpy(np.linalg.matrix_rank)

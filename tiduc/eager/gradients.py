@@ -1,4 +1,4 @@
-"""Derivatives of eager arrays: `backward_from` and `grad`, as PyTorch's `backward` and `grad`."""
+"""Derivatives of eager arrays: `backward_from` and `grad` are like `backward` and `grad` of `torch.autograd`."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,13 @@ def backward_from(
     accumulate: bool = False,
     create_graph: bool = False,
 ) -> None:
-    """Sets `grad` on every leaf that the outputs depend on, and on arrays marked by `retain_grad`.
+    """Sets `grad` on each leaf on which the outputs depend, and on each array of which `retain_grad` was called.
 
-    A seed is the cotangent of an output. The default is 1 if the output is one real number. An earlier `grad` is
-    replaced or, with `accumulate`, added to. A leaf that these outputs do not depend on keeps its `grad`. The trace is
-    released, unless `retain` or `create_graph` is set. With `create_graph`, the `backward` is recorded, so that `grad`
-    can be differentiated. Raises `RequestError` if an output depends on nothing that requires grad, or if its trace was
-    released.
+    A seed is the cotangent of an output. The default is 1 if the output is one real number. The new `grad` replaces an
+    earlier `grad`. With `accumulate`, both are added. A leaf on which these outputs do not depend keeps its `grad`. The
+    trace is released, unless `retain` or `create_graph` is set. With `create_graph`, the ops of the reverse pass are
+    recorded, so that `grad` can be differentiated. Raises `RequestError` if an output depends on nothing that requires
+    grad, or if the output's trace was released.
     """
     values = [y.value for y in outputs]
     set_gradients(values, _operands(seeds), retain=retain, accumulate=accumulate, create_graph=create_graph)
@@ -39,10 +39,11 @@ def grad(
     retain: bool = False,
     create_graph: bool = False,
 ) -> Array | tuple[Array, ...]:
-    """The cotangents of these inputs, which need not be leaves. They are zeros for an input that no output depends on.
+    """The cotangents of `inputs`, which need not be leaves. Other parameters are those of `backward_from`.
 
-    Returns an array for one input, else a tuple. Sets no `grad`. Raises `RequestError` if an input does not require
-    grad, and the errors of `backward_from`.
+    Returns an array if `inputs` is an array, else a tuple of arrays. If no output depends on an input, the cotangent of
+    this input is an array of zeros. The attribute `grad` of arrays does not change. Raises `RequestError` if an input
+    does not require grad, and the errors of `backward_from`.
     """
     if isinstance(inputs, Array):
         return grad(outputs, [inputs], seeds, retain=retain, create_graph=create_graph)[0]

@@ -1,9 +1,10 @@
-"""Recorded graphs of eager programs, one per structure, with the transposed linear graphs derived from them.
+"""Recorded graphs of eager programs, and the transposed linear graphs that are derived from them.
 
     F: y = mul x, c        transposed for the cotangent of y, toward x:    (c, ct) -> mul c, ct
 
-A recorded graph is one op, or a whole program. It is transposed once for each choice of outputs with a cotangent, of
-inputs that need one, and of available values, by the stages that differentiate a program.
+A recorded graph consists of one op, or of a whole program. There is one graph for each structure. It has one transposed
+graph for each combination of outputs that have a cotangent, inputs that need a cotangent, and available values. The
+stages that differentiate programs compute the transposed graphs.
 """
 
 import functools
@@ -30,19 +31,19 @@ from tiduc.program import Program
 from tiduc.runtime.signature import DTYPES, ELEMENTS, TensorType
 
 Data = Any
-"""An array of the executor; a NumPy array for the executors in this package."""
+"""An array of an executor. For the executors of this package, it is a NumPy array."""
 Spec = tuple["np.dtype[Any]", tuple[int, ...]]
 """The element type and shape of an array."""
 Emit = Callable[..., Sequence[Any]]
-"""Emits the ops of a recorded graph. The arguments are the builder and the inputs; the results are the outputs."""
+"""Emits the ops of a recorded graph. It takes the builder and the graph's inputs, and returns the graph's outputs."""
 
 
 class RecordedGraph:
-    """The primal graph of recorded invocations; immutable, except for its caches of transposes, and of record's plans.
+    """The primal graph of recorded invocations. It is immutable, except for caches of transposed graphs and plans.
 
-    `inputs` and `outputs` are graph values, and `input_types` and `output_types` are their types. `accepts_grad` and
-    `differentiable` tell, for each input and each output, whether its type has a cotangent. Raises `RequestError` if an
-    input or output is not an array, or has a dynamic shape.
+    `inputs` and `outputs` are graph values, and `input_types` and `output_types` are their types. `accepts_grad` says
+    for each input whether its type has a cotangent. `differentiable` says the same for each output. `plans` are those
+    of `record.py`. Raises `RequestError` if an input or output is not an array, or has a dynamic shape.
     """
 
     def __init__(self, program: Program) -> None:
@@ -51,7 +52,7 @@ class RecordedGraph:
         for port in (*program.inputs, *program.outputs):
             if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):
                 raise RequestError(
-                    f"{port.name!r} of type {port.type} cannot be recorded: its shape is dynamic"
+                    f"{port.name!r} of type {port.type} cannot be recorded: it is not an array of static shape"
                 )
         self.program = program
         self.inputs: tuple[Value, ...] = tuple(program.view.input(port.key) for port in program.inputs)
@@ -68,7 +69,7 @@ class RecordedGraph:
 
     @computed_once
     def text(self) -> str:
-        """The StableHLO text of the graph, named `main`. Graphs of equal structure have equal text."""
+        """The StableHLO text of the graph as a function `main`. Graphs of equal structure have equal text."""
         return text_with_main(self.program.module)
 
     def transposed(
@@ -110,11 +111,12 @@ class RecordedGraph:
 
 @dataclass(frozen=True, eq=False)
 class TransposedLinear:
-    """A transposed linear graph. Its inputs are `residuals`, which are values of the primal graph, and then cotangents.
+    """A transposed linear graph. Its inputs are residuals, followed by cotangents of the primal graph's outputs.
 
-    `seeds` are the indices in `slots` of the cotangents that the graph reads; see `RecordedGraph.transposed`. `results`
-    are the indices of the primal graph's inputs whose cotangents it returns. The other cotangents are zero. `graph` is
-    None if all cotangents are zero.
+    `residuals` are the values of the primal graph that the transposed graph reads. `seeds` are the indices of the
+    cotangents that it reads, in the argument `slots` of `RecordedGraph.transposed`. `results` are the indices of the
+    primal graph's inputs whose cotangents it returns. The cotangents of other inputs are zero. `graph` is None if all
+    cotangents are zero.
     """
 
     residuals: tuple[Value, ...]
@@ -124,7 +126,7 @@ class TransposedLinear:
 
 
 def _program_of(program: Program, graph: Graph, keys: Sequence[str]) -> Program:
-    """The program of a closed graph. The program's inputs are the graph's inputs with these keys."""
+    """A program that runs `graph`. The inputs of the program are the inputs of the graph with these keys, in order."""
     graph.attributes.pop("sym_visibility", None)
     inputs = tuple(InputPort(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
     outputs = tuple(OutputPort(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
@@ -140,9 +142,10 @@ def _with_explicit_zeros(program: Program) -> Program:
 
 
 class Graphs:
-    """A cache of recorded graphs, one for each structure. All invocations of a graph share its transposes.
+    """A cache of recorded graphs, one for each structure. All invocations of a graph share its transposed graphs.
 
-    Keeps at most `limit` graphs of ops, and as many of programs. An evicted graph is derived again when it is needed.
+    The cache holds at most `limit` graphs of ops, and at most `limit` graphs of programs. An evicted graph is rebuilt
+    when it is needed.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -183,7 +186,7 @@ def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
 
 
 def element_type(dtype: "np.dtype[Any]") -> ir.Type:
-    """The MLIR element type of an array; raises `InputError` if MLIR has none."""
+    """The MLIR element type for a NumPy type. Raises `InputError` if MLIR has no such type."""
     found: ir.Type = tensor_type(dtype, ()).element_type
     return found
 
@@ -191,7 +194,7 @@ def element_type(dtype: "np.dtype[Any]") -> ir.Type:
 @functools.lru_cache(LIMIT)
 @stage
 def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> ir.RankedTensorType:
-    """The tensor type of an array. Raises `InputError` if MLIR has no such element type."""
+    """The MLIR type of an array with this NumPy type and shape. Raises `InputError` if MLIR lacks the element type."""
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(

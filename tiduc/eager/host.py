@@ -1,6 +1,6 @@
-"""Small graphs of exact ops, which the host runs with NumPy: a call of a compiled module would take ten times as long.
+"""Runs small graphs of exact ops with NumPy, because a call of a compiled module would take ten times as long.
 
-IEEE 754 defines each result of these ops, so that a device computes the same elements, except where it flushes
+IEEE 754 defines the results of these ops exactly. A device therefore computes equal elements, unless it flushes
 subnormal numbers to zero.
 """
 
@@ -24,14 +24,14 @@ EXACT: dict[str, np.ufunc] = {
     "stablehlo.negate": np.negative,
     "stablehlo.subtract": np.subtract,
 }
-"""NumPy's functions, by the op that computes the same floats."""
+"""Maps an op of StableHLO to the function of NumPy that computes equal floats."""
 TYPES = ("f32", "f64")
 MOST_OPS, MOST_BYTES = 8, 2**16
-"""The limits of a graph, and of each of its arrays."""
+"""The largest number of ops in a graph, and the largest size of each result in bytes (eight bytes per element)."""
 
 
 def on_host(graph: RecordedGraph) -> Callable[..., Sequence[Data]] | None:
-    """A function that runs the graph with NumPy; None if the graph is large, or has other ops or types."""
+    """A function that runs the graph with NumPy. Returns None if the graph is large, or has other ops or types."""
     types = (*graph.input_types, *graph.output_types)
     ops = graph.program.view.schedule(graph.outputs)
     if len(ops) > MOST_OPS or not graph.inputs or any(type_.element not in TYPES for type_ in types):
@@ -48,7 +48,10 @@ def on_host(graph: RecordedGraph) -> Callable[..., Sequence[Data]] | None:
 
 
 def _function(op: Definition) -> Callable[..., Data] | None:
-    """NumPy's function for an op. A result may keep sizes of 1 where the op broadcasts; later functions broadcast."""
+    """A function that computes an op with NumPy. Returns None if the op is not supported, or if its result is large.
+
+    The result may have size 1 in a dimension that the op broadcasts, because NumPy's functions broadcast operands.
+    """
     sizes = tuple(shape(op.results[0]))
     if 8 * math.prod(sizes) > MOST_BYTES:
         return None
@@ -62,7 +65,7 @@ def _function(op: Definition) -> Callable[..., Data] | None:
 
 
 class _Silent(threading.local):
-    """For each thread, a context in which NumPy does not warn. To enter it takes less time than `np.errstate` does."""
+    """Holds, for each thread, a context in which NumPy does not warn. Entering it is faster than `np.errstate`."""
 
     def __init__(self) -> None:
         self.context = copy_context()

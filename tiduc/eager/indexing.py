@@ -1,8 +1,8 @@
-"""Indexing of eager values by NumPy's rules, reading and writing.
+"""Reads and writes elements of eager values by NumPy's rules of indexing.
 
-An index with integers and slices of step 1 becomes a dynamic slice. An index with arrays, booleans or other steps
-becomes a gather at flat positions, which NumPy itself computes. Positions are operands, not constants, so `x[i]` in a
-loop is a single op that is compiled once.
+An index with integers and slices of step 1 becomes a dynamic slice, or a dynamic update slice. An index with arrays,
+booleans or other steps becomes a gather or a scatter in the flattened array, and NumPy computes the positions.
+Positions are operands of the ops, not constants. An op `x[i]` in a loop is therefore compiled only once.
 """
 
 import math
@@ -26,7 +26,7 @@ from tiduc.eager.session import apply, constant
 
 @dataclass(frozen=True)
 class BasicIndex:
-    """A basic index: `sizes` elements from `start` along each dimension, in the shape `result`."""
+    """A basic index: `sizes[d]` elements from `start[d]` along each dimension d. The result has the shape `result`."""
 
     start: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -35,7 +35,7 @@ class BasicIndex:
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """An index that is not basic: the position of each selected element in the flattened array."""
+    """An index that is not basic. `flat` holds the position in the flattened array of each selected element."""
 
     flat: NDArray[np.int64]
 
@@ -46,11 +46,11 @@ Index = BasicIndex | Positions
 BasicEntry = SupportsIndex | slice | EllipsisType | None
 IndexEntry = BasicEntry | NDArray[Any] | Sequence[int] | Sequence[Sequence[int]]
 IndexKey = IndexEntry | tuple[IndexEntry, ...]
-"""An index of NumPy: an entry, or one for each dimension."""
+"""An index as in NumPy: an entry, or a tuple of entries."""
 
 
 def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
-    """NumPy's index, resolved for an array of this shape. Raises `IndexError` if the index is invalid."""
+    """Resolves an index for an array of the shape `sizes`. Raises `IndexError` if the index is invalid."""
     entries = key if isinstance(key, tuple) else (key,)
     basic = [entry for entry in entries if _is_basic(entry)]
     if len(basic) == len(entries) and (box := _basic_index(tuple(basic), sizes)) is not None:
@@ -60,12 +60,12 @@ def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
 
 
 def sizes_of(index: Index) -> tuple[int, ...]:
-    """The shape of the elements at an index."""
+    """The shape of the array that the index selects."""
     return index.result if isinstance(index, BasicIndex) else index.flat.shape
 
 
 def is_view(key: IndexKey, sizes: tuple[int, ...]) -> bool:
-    """Whether NumPy returns a view for this index, not a copy or a scalar."""
+    """Whether NumPy returns a view for this index, and not a copy or a scalar. `sizes` is the shape of the result."""
     entries = key if isinstance(key, tuple) else (key,)
     is_array = bool(sizes) or any(entry is Ellipsis for entry in entries)
     return is_array and all(_is_basic(entry, any_step=True) for entry in entries)
@@ -80,7 +80,7 @@ def _is_basic(entry: IndexEntry, any_step: bool = False) -> TypeGuard[BasicEntry
 
 
 def _basic_index(entries: tuple[BasicEntry, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
-    """The resolved index, from entries without arrays and steps. None if it is invalid; NumPy then raises the error."""
+    """Resolves an index without arrays and steps. Returns None if it is invalid, so that NumPy raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
         return None
@@ -112,7 +112,7 @@ def _basic_index(entries: tuple[BasicEntry, ...], sizes: tuple[int, ...]) -> Bas
 
 
 def get(x: EagerInput, index: Index) -> EagerInput:
-    """The elements at an index, as a new value."""
+    """The elements of x at an index, as a new value."""
     if math.prod(sizes_of(index)) == 0:
         return _no_elements(x, sizes_of(index))
     if isinstance(index, Positions):
@@ -128,9 +128,9 @@ def get(x: EagerInput, index: Index) -> EagerInput:
 
 
 def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
-    """x with the elements at an index replaced by `new`.
+    """A copy of x in which the elements at an index are replaced by `new`.
 
-    If a position is repeated, its last element is used, as in NumPy.
+    If a position occurs several times in the index, its last element in `new` is written, as in NumPy.
     """
     sizes = sizes_of(index)
     new = convert(broadcast_to(_without_leading_ones(new, len(sizes)), sizes), x.data.dtype)
@@ -149,7 +149,7 @@ def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
 
 
 def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
-    """The value without leading dimensions of size 1 beyond `rank`: NumPy allows them in an assignment."""
+    """x with leading dimensions of size 1 dropped while x has more than `rank` dimensions. Assignments allow these."""
     sizes = x.data.shape
     while len(sizes) > rank and sizes[0] == 1:
         sizes = sizes[1:]

@@ -1,11 +1,12 @@
-"""Whole backwards as single graphs, which a rehearsal makes of the backwards in its block.
+"""Joins the transposed graphs that a whole reverse pass runs to a single graph. `rehearsing` creates such graphs.
 
-    c1 = mul y, ct        three graphs           (y, a, x, ct) -> mul a, (mul y, ct),  mul x, (mul y, ct)
-    c2 = mul a, c1        that a walk runs       one graph, that one call runs
+    c1 = mul y, ct        three graphs,          (y, a, x, ct) -> mul a, (mul y, ct),  mul x, (mul y, ct)
+    c2 = mul a, c1        run by three calls     one graph, run by one call
     c3 = mul x, c1
 
-A graph is found by the structure of its backward: the transposes in order, and which cotangents each one reads. The
-walk itself, with numbers in place of cotangents, tells the structure; with graph values, it emits the graph.
+The key of a joined graph is the structure of the reverse pass: the list of transposes, with the cotangents that each
+transpose reads. To find the structure, the reverse pass runs with integers instead of cotangents. To emit the joined
+graph, it runs with graph values instead of cotangents.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -29,14 +30,14 @@ Cotangent = TypeVar("Cotangent")
 
 
 class Step(Protocol):
-    """A step of a walk: the transpose of one trace."""
+    """A step of a reverse pass: the transpose of one trace."""
 
     @property
     def linear(self) -> TransposedLinear: ...
 
 
 class Arithmetic(Protocol[Cotangent]):
-    """How cotangents are computed: as arrays, as values of a new trace, or as values of one graph."""
+    """The operations of a reverse pass on cotangents. Cotangents may be arrays, recorded values or graph values."""
 
     def run(self, step: Any, cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
         """The cotangents of the inputs in `step.linear.results`."""
@@ -46,11 +47,11 @@ class Arithmetic(Protocol[Cotangent]):
 
 
 Walk = Callable[[Arithmetic[Any], Sequence[Any]], Mapping[Hashable, Any]]
-"""A walk with some arithmetic, from the seeds to the requested cotangents by key."""
+"""Runs a reverse pass with this arithmetic and these seeds. Returns the requested cotangents by key."""
 
 
 class Joined:
-    """The graphs of whole backwards, the `limit` most recently used. While `is_open`, new ones are made."""
+    """A cache of the `limit` most recently used joined graphs. New graphs are created only if `is_open`."""
 
     def __init__(self, limit: int = LIMIT, is_open: bool = False) -> None:
         self.graphs: Recent[Hashable, TransposedLinear] = Recent(limit)
@@ -59,9 +60,9 @@ class Joined:
     def find(
         self, seeds: Sequence[ir.Type], walk: Walk
     ) -> tuple[TransposedLinear, tuple[Hashable, ...]] | None:
-        """The graph of a walk, and the keys of its results; None if there is none.
+        """Returns the joined graph of a reverse pass, and the keys of the graph's results.
 
-        `seeds` are the types of the seeds.
+        Returns None if the cache has no such graph and cannot create it. `seeds` are the types of the seeds.
         """
         if not (self.is_open or len(self.graphs)):
             return None
@@ -77,13 +78,13 @@ class Joined:
         return linear, tuple(results)
 
     def update(self, other: "Joined") -> None:
-        """Adds the graphs of another store."""
+        """Adds the graphs of `other`."""
         for structure, linear in other.graphs.items():
             self.graphs[structure] = linear
 
 
 class _Log:
-    """Cotangents as numbers; `events` are the transposes and sums that a walk runs."""
+    """Arithmetic on integers that stand for cotangents. Appends each transpose and each sum to `events`."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -101,7 +102,7 @@ class _Log:
 
 
 class _Emitting:
-    """Cotangents as values of one graph, whose inputs are the residuals of all steps in order."""
+    """Arithmetic on values of one graph. Emits each transpose into the graph, with its residuals as new inputs."""
 
     def __init__(self, b: StablehloBuilder) -> None:
         self.b = b
@@ -133,7 +134,10 @@ class _Emitting:
 
 @stage
 def _emitted(seeds: Sequence[ir.Type], walk: Walk) -> TransposedLinear | None:
-    """The graph of a walk; its inputs are the residuals and then the seeds. None for programs with loops or calls."""
+    """The joined graph of a reverse pass. Its inputs are the residuals, followed by the seeds.
+
+    Returns None if a transpose contains loops, branches or calls.
+    """
     view = View(ir.Module.create())
     b: Any = OPSET.builder(view, "main")
     emitting = _Emitting(b)

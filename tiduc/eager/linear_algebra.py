@@ -1,7 +1,7 @@
-"""`numpy.linalg` on eager arrays: LAPACK's factorizations, triangular solves, and functions of these.
+"""`numpy.linalg` on eager arrays: LAPACK's factorizations, and functions that use them.
 
-A matrix is the last two dimensions of an array; the dimensions before are a batch. Values and refusals are NumPy's:
-`cholesky` and `eigh` read one triangle, and their derivatives are with respect to this triangle.
+The last two dimensions of an array form a matrix, and the dimensions before them are a batch. Results and errors are as
+in NumPy. `cholesky` and `eigh` read one triangle of a matrix, and have derivatives with respect to this triangle.
 """
 
 import math
@@ -58,7 +58,10 @@ def _matrices(x: ArrayLike, square: bool = False) -> EagerInput:
 
 
 def _factors(name: str, emit: Emit, *values: EagerInput, failure: str = "") -> list[Array]:
-    """The results of a factorization. With `failure`, the last result tells where it failed, and is dropped."""
+    """Runs a factorization, and returns its results as arrays.
+
+    With `failure`, the last result is a status that is not returned. Raises `LinAlgError` if a status is nonzero.
+    """
     results = session().apply(("linalg", name), emit, values)
     if failure and results.pop().data.any():
         raise LinAlgError(failure)
@@ -66,7 +69,7 @@ def _factors(name: str, emit: Emit, *values: EagerInput, failure: str = "") -> l
 
 
 def _named(function: NumpyFunction, *fields: Array) -> Result:
-    """The fields as the named tuple that a function of NumPy returns."""
+    """Returns the fields in a named tuple of the type that NumPy's `function` returns."""
     return type(function(np.eye(1)))(*fields)
 
 
@@ -99,10 +102,11 @@ def inv(a: ArrayLike) -> Array:
 
 
 def _determinant(a: ArrayLike) -> list[Array]:
-    """The sign of the determinant, the logarithm of its size, and the determinant.
+    """Returns the sign of the determinant, the logarithm of its absolute value, and the determinant.
 
-    That of real matrices has the form whose derivatives at singular matrices `determinant.py` knows. That of complex
-    ones is the product of the pivots, whose derivative is right or, if a pivot before the last one is 0, not finite.
+    For real matrices, the ops match the pattern for which `passes/rules/determinant.py` has derivatives at singular
+    matrices. For complex matrices, the determinant is the product of the pivots. Its derivative is not finite if a
+    pivot before the last one is 0.
     """
 
     def emit(b: StablehloBuilder, a: Value) -> list[Value]:
@@ -150,7 +154,7 @@ def _call(
     results: Sequence[tuple[Sequence[int], ir.Type]],
     settings: str = "",
 ) -> tuple[Value, ...]:
-    """A call of a LAPACK routine; `results` are the sizes, without the batch, and the element types of its results."""
+    """Calls a LAPACK routine. `results` has the sizes, without the batch, and the element type of each result."""
     a = operands[0]
     batch = shape(a)[:-2]
     types = [with_element(with_shape(a.type, [*batch, *sizes]), of) for sizes, of in results]
@@ -202,7 +206,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Result:
 
 
 def _singular(a: ArrayLike, full: bool) -> list[Array]:
-    """U, the singular values, and the adjoint of V."""
+    """Returns U, the singular values, and the adjoint of V. If `full`, U and V are square matrices."""
 
     def emit(b: StablehloBuilder, a: Value) -> list[Value]:
         m, n = shape(a)[-2:]
@@ -256,7 +260,7 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
 
 @implements(np.linalg.eig)
 def eig(a: ArrayLike) -> Result:
-    """The results are real if all eigenvalues of a real matrix are real, as in NumPy."""
+    """The eigenvalues and right eigenvectors. As in NumPy, they are real if `a` and all eigenvalues are real."""
 
     def emit(b: StablehloBuilder, a: Value) -> list[Value]:
         n, of = shape(a)[-1], ir.ComplexType.get(_real(a))
@@ -285,7 +289,7 @@ def eigvals(a: ArrayLike) -> Array:
 
 @implements(np.linalg.pinv)
 def pinv(a: ArrayLike, rcond: ArrayLike | None = None, rtol: ArrayLike | None = _DEFAULT) -> Result:
-    """The pseudo-inverse: singular values of at most `rcond` (or `rtol`) times the largest count as zero."""
+    """The pseudo-inverse. Singular values up to `rcond` (or `rtol`) times the largest one are treated as zeros."""
     u, s, vh = map(_any, _singular(a, False))
     if rcond is None and rtol is None:
         rcond = max(u.shape[-2], vh.shape[-1]) * float(np.finfo(s.dtype).eps)
@@ -297,7 +301,7 @@ def pinv(a: ArrayLike, rcond: ArrayLike | None = None, rtol: ArrayLike | None = 
 
 
 def _any(x: Array) -> Result:
-    """The array, without a type for the type checker, which does not know that NumPy's functions take it."""
+    """Returns x with the type `Any`, because NumPy's type annotations do not accept eager arrays."""
     return x
 
 
@@ -316,7 +320,7 @@ def matrix_power(a: ArrayLike, n: int) -> Result:
 
 @implements(np.linalg.multi_dot)
 def multi_dot(arrays: Sequence[ArrayLike]) -> Result:
-    """The product, in the order of the fewest operations."""
+    """The product of the arrays. opt_einsum chooses an order of the multiplications that takes few operations."""
     values = [_any(Array.of(valued(x))) for x in arrays]
     labels = [ascii_letters[i : i + 2] for i in range(len(values))]
     result = ["", ""]

@@ -15,21 +15,21 @@ from tiduc.eager.session import apply
 
 
 def reshape(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """The elements in row-major order, in another shape of equal size."""
+    """x in the shape `sizes`. The elements keep their row-major order."""
     if x.data.shape == sizes:
         return x
     return apply(("reshape", sizes), lambda b, x: [b.reshape(x, sizes)], x)
 
 
 def transpose(x: EagerInput, order: tuple[int, ...]) -> EagerInput:
-    """x with dimension `order[i]` as dimension i."""
+    """x with its dimensions permuted: dimension i of the result is dimension `order[i]` of x."""
     if order == tuple(range(x.data.ndim)):
         return x
     return apply(("transpose", order), lambda b, x: [b.transpose(x, order)], x)
 
 
 def broadcast_to(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """`np.broadcast_to`; raises `ValueError` if the shape does not broadcast to `sizes`."""
+    """`np.broadcast_to`. Raises `ValueError` if the shape of x does not broadcast to `sizes`."""
     if x.data.shape == sizes:
         return x
     if np.broadcast_shapes(x.data.shape, sizes) != sizes:
@@ -38,12 +38,12 @@ def broadcast_to(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
 
 
 def flip(x: EagerInput, axes: tuple[int, ...]) -> EagerInput:
-    """`np.flip` along axes."""
+    """`np.flip` along these axes."""
     return apply(("flip", axes), lambda b, x: [b.reverse(x, axes)], x)
 
 
 def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
-    """`np.concatenate`; raises `ValueError` if there are no parts, or if their shapes differ outside the axis."""
+    """`np.concatenate`. Raises `ValueError` if there are no parts, or if sizes differ along another axis."""
     if not parts:
         raise ValueError("concatenate needs at least one array")
     axis = normalize_axis_index(axis, parts[0].data.ndim)
@@ -59,7 +59,7 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
 
 
 def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.where` with this result type. An element that is not selected has derivative zero, even if it is NaN."""
+    """`np.where` with the result type `dtype`. Elements that are not selected have derivative zero, even NaN."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
     def emit(b: StablehloBuilder, condition: Value, x: Value, y: Value) -> list[Value]:
@@ -70,7 +70,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip` with this result type. Where x equals a bound, its derivative is 1/2, as that of `stablehlo.clamp`."""
+    """`np.clip` with the result type `dtype`. Where x equals a bound, the derivative toward x is 1/2."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: StablehloBuilder, *values: Value) -> list[Value]:
@@ -81,7 +81,7 @@ def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]
 
 
 def part(x: EagerInput, name: str) -> EagerInput:
-    """The part of x with this name, `real` or `imag`. For a real x, these are x and zeros."""
+    """The real part of x if `name` is "real", or the imaginary part if it is "imag". For a real x: x, or zeros."""
 
     def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         if is_complex(x) or is_float(x):
@@ -92,7 +92,7 @@ def part(x: EagerInput, name: str) -> EagerInput:
 
 
 def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -> EagerInput:
-    """x padded with `value`. `widths` are the numbers of elements added before and after x along each dimension."""
+    """x padded with `value`. For each dimension, `widths` has the numbers of elements to add before and after x."""
     dtype = x.data.dtype
     low, high = zip(*widths, strict=True)
 

@@ -1,8 +1,10 @@
-"""NumPy's functions that only move elements. NumPy moves the positions, and the result gathers the elements there.
+"""NumPy's functions that only rearrange elements.
 
-    np.rot90(x)     np.rot90([[1, 2], [3, 4]]) = [[2, 4], [1, 3]]     the elements 2, 4, 1, 3 of [0, *x]
+NumPy's own function is called with the positions of the elements, and returns the positions for a gather:
 
-Position 0 is a zero, with which NumPy fills the rest of some results.
+    np.rot90(x)     np.rot90([[1, 2], [3, 4]]) = [[2, 4], [1, 3]]     gathers elements 2, 4, 1, 3 of [0, *x]
+
+Position 0 holds a zero, because some functions, such as `np.diag`, fill a part of the result with zeros.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,18 +42,21 @@ MOVES: dict[Any, str] = {
     np.take: "a",
     np.tile: "A",
 }
-"""The parameters that hold the arrays whose elements each function moves."""
+"""For each function: the names of the parameters whose elements it rearranges."""
 
 
 class _Numbered:
-    """Arrays whose elements are numbered from 1, in order."""
+    """Assigns consecutive integers, beginning with 1, to the elements of arrays."""
 
     def __init__(self) -> None:
         self.values: list[EagerInput] = []
         self.count = 1
 
     def numbers(self, x: ArrayLike) -> NDArray[Any] | list[object]:
-        """The numbers of the elements of an array, or of the arrays of a sequence, in their shapes."""
+        """Assigns integers to the elements of an array, and returns them in the shape of the array.
+
+        For a sequence of arrays, returns a list with the integers of each array.
+        """
         if isinstance(x, (list, tuple)) and any(isinstance(each, (Array, np.ndarray)) for each in x):
             return [self.numbers(each) for each in x]
         value = valued(x)
@@ -61,7 +66,7 @@ class _Numbered:
         return np.arange(first, self.count).reshape(shape)
 
     def line(self, with_zero: bool) -> EagerInput:
-        """All elements in the order of their numbers; with `with_zero`, after a zero."""
+        """The elements of all arrays in the order of their integers. With `with_zero`, a zero is inserted in front."""
         values = self.values
         dtype = np.result_type(*[x.data.dtype for x in values])
         zeros = [constant(np.zeros(1, dtype))] if with_zero else []
@@ -71,12 +76,12 @@ class _Numbered:
 
 
 def plain(x: object) -> Any:
-    """The elements of an eager array; any other object itself."""
+    """The elements of an eager array as a NumPy array. Returns any other object unchanged."""
     return x.data if isinstance(x, Array) else x
 
 
 def at(x: ArrayLike, positions: NDArray[Any]) -> Array:
-    """The elements at these positions of the flattened x."""
+    """Gathers the elements at these positions of the flattened x."""
     return Array.of(get(valued(x), Positions(np.asarray(positions, np.int64, order="C"))))
 
 

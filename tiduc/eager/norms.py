@@ -14,10 +14,10 @@ from tiduc.eager.reductions import Axes
 from tiduc.eager.registry import FUNCTIONS, Result, implements
 
 _NORMS: dict[Any, Any] = {math.inf: np.max, -math.inf: np.min, 1: np.sum}
-"""The reduction of the absolute values, by the order of a vector norm; other orders are sums of powers."""
+"""Maps the order of a vector norm to the reduction of absolute values that computes it."""
 
 _OF_SINGULAR_VALUES: dict[Any, Any] = {"nuc": np.sum, 2: np.max, -2: np.min}
-"""The reduction of the singular values, by the order of a matrix norm."""
+"""Maps the order of a matrix norm to the reduction of singular values that computes it."""
 
 
 @implements(np.linalg.vector_norm)
@@ -50,7 +50,10 @@ def matrix_norm(x: ArrayLike, keepdims: bool = False, ord: float | str | None = 
 
 @implements(np.linalg.norm)
 def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Result:
-    """A norm of vectors or, over two axes, of matrices. Without an order and axes, that of all elements."""
+    """The norm of vectors along one axis, or of matrices along two axes.
+
+    If `ord` is None, it is the 2-norm of the elements along `axis`, or of all elements if `axis` is None as well.
+    """
     array: Any = Array.of(valued(x))
     axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
     if ord is None and (axis is None or len(axes) < 3):
@@ -58,21 +61,19 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
     if len(axes) == 1 and not isinstance(ord, str):
         return vector_norm(array, axes, keepdims, ord=2 if ord is None else ord)
     if len(axes) != 2:
-        raise ValueError(
-            f"np.linalg.norm over {len(axes)} axes with ord={ord!r}: it is of vectors or of matrices"
-        )
+        raise ValueError(f"np.linalg.norm over {len(axes)} axes does not support ord={ord!r}")
     result = matrix_norm(np.moveaxis(array, axes, (-2, -1)), ord=ord)
     return np.expand_dims(result, axes) if keepdims else result
 
 
 @implements(np.cross)
 def cross(a: ArrayLike, b: ArrayLike, axis: int | None = -1) -> Result:
-    """The product of vectors of three elements."""
+    """The cross product of vectors of three elements."""
     axis = -1 if axis is None else axis
     operands: list[Any] = [Array.of(valued(x)) for x in (a, b)]
     pair = [np.moveaxis(x, axis, -1) for x in operands]
     if any(x.shape[-1] != 3 for x in pair):
-        raise ValueError("np.cross of eager arrays is of vectors of three elements")
+        raise ValueError("np.cross of eager arrays requires vectors of three elements")
     (x0, x1, x2), (y0, y1, y2) = ([x[..., i] for i in range(3)] for x in pair)
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
     return np.stack(parts, axis=axis)

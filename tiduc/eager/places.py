@@ -1,8 +1,8 @@
-"""Places: the cell that holds an array's value, or a part of another array's cell.
+"""`Place`: refers to the mutable cell that holds an array's value, or to a part of the value in a cell.
 
-    x        Place(cell, ())            x[1:]     Place(cell, (Step of [1:],))       writes go to x's cell
+    x        Place(cell, ())            x[1:]     Place(cell, (step of [1:],))       both use the cell of x
 
-Values are immutable: a write to an array makes its cell refer to another value.
+Values are immutable. A write to an array, or to a view of the array, makes its cell refer to another value.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from tiduc.eager.session import is_recording
 
 @dataclass(eq=False, slots=True)
 class PlaceStep:
-    """One step from an array to a part of it.
+    """Selects a part of an array.
 
-    `read` returns the part of a value. `write` returns the value with the part replaced. `view` is NumPy's view of the
-    part.
+    `read(x)` returns the part of a value x. `write(x, new)` returns x with the part replaced by `new`. `view(a)`
+    returns NumPy's view of the part of a NumPy array.
     """
 
     read: Callable[[EagerInput], EagerInput]
@@ -30,7 +30,7 @@ class PlaceStep:
 
 @dataclass(slots=True)
 class _Cell:
-    """A mutable reference to a value. `version` counts the writes, and `stamp` all changes of the reference."""
+    """A mutable reference to a value. `version` counts writes, and `stamp` counts all changes of the reference."""
 
     value: EagerInput
     version: int = 0
@@ -42,7 +42,7 @@ class _Cell:
 
 
 class Place:
-    """A cell, or the part of the cell that remains after all steps of `path`."""
+    """Refers to the value in a cell, or to the part of this value that the steps of `path` select in turn."""
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
@@ -64,10 +64,10 @@ class Place:
 
     @property
     def value(self) -> EagerInput:
-        """The current value.
+        """The current value of the cell, or the current value of the part.
 
-        A part is read again from the cell if the cell changed, or if the part was read while recording was off but its
-        derivative is needed now.
+        A part is cached. It is read from the cell again if the cell has changed, or if the cached part was read without
+        recording but recording is on now.
         """
         cell = self._cell
         is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
@@ -79,11 +79,11 @@ class Place:
         return self._part
 
     def part(self, step: PlaceStep) -> "Place":
-        """The place of a part."""
+        """A reference to the part that `step` selects."""
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
     def has_view(self, step: PlaceStep) -> bool:
-        """Whether NumPy would return a view for this step if the cell held a contiguous NumPy array."""
+        """Whether NumPy would return a view, and not a copy, if the cell held a contiguous NumPy array."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:
             whole = done.view(whole)
@@ -94,9 +94,9 @@ class Place:
         self._cell.put(value)
 
     def assign(self, new: EagerInput) -> None:
-        """Writes a value of the same shape and type to the place.
+        """Replaces the current value, or the part, by `new`, which must have the same shape and type.
 
-        While recording is off, a leaf remains a leaf, so that an optimizer can update a parameter.
+        If recording is off, an array that is a leaf remains a leaf, so that an optimizer can update a parameter.
         """
         cell = self._cell
         wholes = [cell.value]

@@ -19,7 +19,7 @@ from tiduc.eager.session import apply
 
 
 def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
-    """`np.matmul`; raises `ValueError` if an operand is a scalar, or if sizes differ."""
+    """`np.matmul`. Raises `ValueError` if an operand is a scalar, or if the contracted sizes differ."""
     a, c = x.data.shape, y.data.shape
     if not a or not c:
         raise ValueError("matmul of a scalar: use multiply")
@@ -50,7 +50,7 @@ def _product_type(x: "np.dtype[Any]", y: "np.dtype[Any]") -> "np.dtype[Any]":
 
 
 def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[int]]) -> EagerInput:
-    """`np.tensordot` over pairs of axes; raises `ValueError` if the sizes of a pair differ."""
+    """`np.tensordot` over pairs of axes. Raises `ValueError` if the two sizes of a pair differ."""
     dtype = _product_type(x.data.dtype, y.data.dtype)
     pairs = tuple(
         tuple(normalize_axis_index(d, value.data.ndim) for d in of)
@@ -83,24 +83,24 @@ GENERALIZED: dict[str, Callable[[EagerInput, EagerInput], EagerInput]] = {
     "vecdot": vecdot,
     "vecmat": lambda x, y: einsum("...i,...ij->...j", [_conjugate(x), y], True),
 }
-"""The products that are universal functions of vectors and matrices, over their last axes."""
+"""NumPy's universal functions that multiply vectors and matrices along the last axes, by name."""
 
 
 # ---- einsum ------------------------------------------------------------------------------------------------
 
 Optimize = bool | str | Sequence[str | tuple[int, ...]]
-"""The order of contractions: a strategy of opt_einsum, or a path of `np.einsum_path`; False is left to right."""
+"""The order of contractions: a strategy of opt_einsum, a path of `np.einsum_path`, or False for left to right."""
 
 
 def einsum(spelled: str, values: Sequence[EagerInput], optimize: Optimize) -> EagerInput:
-    """`np.einsum`, in an order of contractions that opt_einsum finds. `ValueError` for a malformed spec."""
+    """`np.einsum`. Raises `ValueError` if the equation `spelled` is malformed, or if the operands do not fit it."""
     labels, result = _labels(spelled, [x.data.ndim for x in values])
     sizes: dict[str, int] = {}
     for x, of in zip(values, labels, strict=True):
         for letter, n in zip(of, x.data.shape, strict=True):
             known = sizes.get(letter, 1)
             if 1 not in (n, known) and n != known:
-                raise ValueError(f"einsum {spelled!r}: {letter} is {known}, and {n}")
+                raise ValueError(f"einsum {spelled!r}: dimensions {letter!r} have the sizes {known} and {n}")
             sizes[letter] = n if known == 1 else known
     dtype = np.result_type(*[x.data.dtype for x in values])
     path = _path(labels, result, sizes, optimize)
@@ -120,7 +120,7 @@ def einsum(spelled: str, values: Sequence[EagerInput], optimize: Optimize) -> Ea
 
 
 def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
-    """The letters of the operands, and of the result; letters that the spec does not use stand for an ellipsis."""
+    """Returns the letters of each operand, and of the result. Unused letters replace an ellipsis."""
     left, arrow, result = spelled.replace(" ", "").partition("->")
     labels = left.split(",")
     free = [letter for letter in ascii_letters if letter not in spelled]
@@ -150,9 +150,10 @@ def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
 def _path(
     labels: Sequence[str], result: str, sizes: Mapping[str, int], optimize: Optimize
 ) -> tuple[tuple[int, ...], ...]:
-    """The path of contractions: for each step, the indices of its operands among the remaining ones, as in NumPy.
+    """The order of contractions, as a path of `np.einsum_path`.
 
-    The result of a step becomes the last remaining operand.
+    Each step is a tuple of indices in the list of remaining operands. A step removes these operands from the list, and
+    appends their contraction.
     """
     if optimize is False:
         return (tuple(range(len(labels))),)
@@ -166,9 +167,9 @@ def _path(
 
 
 def _distinct(b: StablehloBuilder, x: Value, of: str, sizes: Mapping[str, int]) -> tuple[Value, str]:
-    """Drops the broadcast dimensions of an operand, and takes the diagonals of dimensions with equal letters.
+    """Drops the broadcast dimensions of an operand, and takes the diagonal of each pair of dimensions with one letter.
 
-    Returns the array and its letters.
+    Returns the resulting array and the letters of its dimensions.
     """
     kept = [d for d, letter in enumerate(of) if not (shape(x)[d] == 1 and sizes[letter] > 1)]
     x, of = b.reshape(x, [shape(x)[d] for d in kept]), "".join(of[d] for d in kept)

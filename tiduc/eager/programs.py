@@ -1,10 +1,10 @@
-"""program_of: the ops that a function runs on eager arrays, as a program.
+"""program_of: converts the ops that a function runs on eager arrays to a program.
 
     def f(x):                      func.func @main(%x) {
         return np.exp(x) * x   ->    %0 = exponential %x  %1 = multiply %0, %x  return %1 }
 
-Each op has the place of the Python code that asked for it. If the function reads numbers from arrays, for example to
-decide a branch, the program has only the ops of the path that ran.
+The location of each op is the line of Python code that ran it. If the function reads numbers from arrays, for example
+to decide a branch, the program has only the ops of the branch that ran.
 """
 
 import inspect
@@ -31,10 +31,11 @@ from tiduc.program import Program, from_module
 def program_of(function: Callable[..., object], *arguments: ArrayLike) -> Program:
     """The program of the ops that a function runs on these arguments. Runs the function once.
 
-    The inputs of the program are the arguments, with the names of the function's parameters; its outputs are the array,
+    The inputs of the program are the arguments, with the names of the function's parameters. The outputs are the array,
     or the arrays, that the function returns. Print the program to see its graph, and pass it to `tiduc.trace` to see
-    the values of its ops. Other arrays that the function reads are constants, and so are those that it computes from
-    `.data`, by `detach()` or by `backward()`. Raises `RequestError` if the function returns anything but eager arrays.
+    the values of its ops. Other arrays that the function reads become constants of the program. Arrays that it computes
+    from `.data`, by `detach()` or by `backward()` become constants, too. Raises `RequestError` if the function returns
+    anything but eager arrays.
     """
     given = [Array(x, requires_grad=isinstance(x, Array) and x.requires_grad) for x in arguments]
     with logged() as log:
@@ -43,14 +44,14 @@ def program_of(function: Callable[..., object], *arguments: ArrayLike) -> Progra
     listed = list(returned) if isinstance(returned, tuple | list) else [returned]
     results = [y for y in listed if isinstance(y, Array)]
     if len(results) < len(listed):
-        raise RequestError("the function returns something else than arrays of tiduc.eager")
+        raise RequestError("the function must return only arrays of tiduc.eager")
     with logged() as more:
-        outputs = [y.value for y in results]  # a view's value is computed by an op
+        outputs = [y.value for y in results]  # reading the value of a view runs an op
     return from_module(_module(inputs, [*log, *more], outputs, _names(function, len(given))))
 
 
 def _names(function: Callable[..., object], count: int) -> list[str]:
-    """A name for each argument: that of its parameter, or `arg` and its position if no parameter is for it alone."""
+    """A name for each argument: the parameter's name, or `arg` and the position if the function takes `*args`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -66,7 +67,7 @@ def _module(
     outputs: Sequence[EagerInput],
     names: Sequence[str],
 ) -> ir.Module:
-    """A module with one function, which runs the invocations one after another."""
+    """A module with one function, which contains the ops of all invocations in order."""
     module = ir.Module.create()
     types = [tensor_type(x.data.dtype, x.data.shape) for x in inputs]
     results = [tensor_type(y.data.dtype, y.data.shape) for y in outputs]
@@ -101,7 +102,7 @@ def _module(
 
 
 def _copied(b: IrEmitter, each: Invocation, arguments: Sequence[IrValue]) -> list[IrValue]:
-    """Emits the ops of an invocation, and returns its results."""
+    """Copies the ops of an invocation into the function, and returns the results of the invocation."""
     functions = functions_in(each.graph.program.module)
     if len(functions) > 1:
         functions = functions_in(_inlined(each.graph.program).module)

@@ -1,4 +1,4 @@
-"""A least-recently-used cache, so that programs whose shapes keep changing do not fill the memory."""
+"""A least-recently-used cache. It limits the memory of programs whose shapes keep changing."""
 
 import itertools
 from collections.abc import Hashable
@@ -11,7 +11,7 @@ Key = TypeVar("Key", bound=Hashable)
 Entry = TypeVar("Entry")
 
 LIMIT = 2048
-"""The default number of structures that a session and its executor keep: 40 to 80 KiB each."""
+"""The default number of graphs that a session caches, and that its executor caches. A graph takes 40 to 80 KiB."""
 
 
 class Recent(Generic[Key, Entry]):
@@ -42,7 +42,7 @@ class Recent(Generic[Key, Entry]):
             self._entries.pop(oldest[0], None)  # another thread may evict the key at any time
 
     def items(self) -> list[tuple[Key, Entry]]:
-        """The keys and entries."""
+        """The pairs of a key and its entry."""
         return [(key, used.entry) for key, used in self._entries.copy().items()]
 
     def __contains__(self, key: Key) -> bool:
@@ -54,7 +54,7 @@ class Recent(Generic[Key, Entry]):
 
 @dataclass(slots=True)
 class _Used(Generic[Entry]):
-    """An entry, and when it was last used. A lookup hashes its key once, which takes most of the time of a lookup."""
+    """An entry, and the time of its last use. A lookup changes this time without hashing the key again."""
 
     entry: Entry
     last: int

@@ -1,11 +1,11 @@
-"""The trace of an eager program: one record per invocation, which only the invocation's results keep alive.
+"""The trace of an eager program. It has one record per invocation, which only the invocation's results keep alive.
 
     x --+
         +-- Trace(mul) -- y --- Trace(exp) -- z          z.trace -> exp -> mul; drop z and y, and both are gone
     c --+
 
-A trace holds a graph, edges to the traces that computed its inputs, and the residuals: the available values that the
-transpose will read.
+A record (`Trace`) holds a graph, edges to the records of the invocations that computed its inputs, and the residuals.
+These are the values of the graph that the transposed graph will read.
 """
 
 import itertools
@@ -34,7 +34,7 @@ class IntegerKeys:
         return next(self._count)
 
 
-# The records are not frozen, because that would triple the time to make one. Nothing writes to them.
+# The following dataclasses are not frozen, because construction would take three times as long. Nothing writes to them.
 
 
 @dataclass(eq=False, slots=True)
@@ -71,10 +71,10 @@ class EagerOutput:
 
 
 class Trace:
-    """The record of one invocation, which frontends keep beside its results without reading it.
+    """The record of one invocation. Frontends store it with the results of the invocation, and do not read it.
 
-    `given` are the available values of the graph. `saved` are the residuals: the values that the transposed graph
-    reads.
+    `given` are the available values of the graph. `saved` has the data of the residuals, which are the values that the
+    transposed graph reads.
     """
 
     __slots__ = ("__weakref__", "edges", "given", "graph", "keys", "released", "saved")
@@ -95,7 +95,7 @@ class Trace:
         self.released = False
 
     def release(self) -> None:
-        """Drops residuals and edges. A later `backward` through the trace is refused."""
+        """Drops residuals and edges. A later `backward` through the trace raises an error."""
         self.released = True
         self.edges = ()
         self.saved = {}
@@ -106,7 +106,7 @@ class Trace:
         return visible(self.graph, self.given)
 
     def read(self, value: Value) -> EagerInput:
-        """A residual as an input of another invocation: the value of an edge, or an output of this invocation."""
+        """A residual as an input of another invocation. It is an input or an output of this invocation."""
         data = self.saved[value]
         if value in self.graph.inputs:
             edge = self.edges[self.graph.inputs.index(value)]
@@ -115,7 +115,7 @@ class Trace:
 
 
 class Recorder:
-    """Records invocations. The keys of their results come from `key_source`."""
+    """Records invocations. `key_source` provides the keys of the results."""
 
     def __init__(self, key_source: KeySource | None = None, graphs: Graphs | None = None) -> None:
         self.key_source = key_source if key_source is not None else IntegerKeys()
@@ -127,10 +127,10 @@ class Recorder:
         inputs: Sequence[EagerInput],
         retained: Mapping[Value, Data] | None = None,
     ) -> list[EagerOutput]:
-        """Records an invocation of a graph on these inputs. Returns one output per result.
+        """Records an invocation of a graph on these inputs. Returns an `EagerOutput` for each output of the graph.
 
-        `retained` are computed values of the graph, in addition to the inputs. The trace keeps only the values that the
-        transposed graph reads. There is a trace if an input requires grad and an output's type has a derivative. Raises
+        `retained` maps other values of the graph to their data. The trace keeps only the values that the transposed
+        graph reads. Outputs have a trace if an input requires grad and the type of an output has a derivative. Raises
         `RequestError` if the number of inputs is wrong, if an input requires grad but its type has no derivative, or if
         a retained value does not belong to the graph.
         """
@@ -153,9 +153,9 @@ class Recorder:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Plan:
-    """What a trace keeps: `given` are the available values, and `saved` the residuals among them.
+    """The values that a trace keeps. `given` are the available values, and `saved` are the residuals among them.
 
-    A residual comes with its position among the inputs, followed by the retained values.
+    Each residual has its index in the list of inputs and retained values.
     """
 
     given: tuple[Value, ...]
@@ -165,7 +165,7 @@ class _Plan:
 def _planned(
     graph: RecordedGraph, count: int, wrt: tuple[int, ...], retained: tuple[Value, ...]
 ) -> _Plan | None:
-    """What a trace of an invocation with `count` inputs keeps, or None if there is no trace. Cached by the graph."""
+    """The plan of an invocation with `count` inputs, or None if it needs no trace. The graph caches the plan."""
     key = count, wrt, retained
     try:
         plan: _Plan | None = graph.plans[key]
@@ -197,7 +197,7 @@ def visible(graph: RecordedGraph, given: tuple[Value, ...]) -> tuple[Value, ...]
 def _read(
     graph: RecordedGraph, given: tuple[Value, ...], slots: tuple[int, ...], wrt: tuple[int, ...]
 ) -> list[Value]:
-    """The values that a reverse pass may read. One that is itself recorded reads only visible values."""
+    """The residuals for a reverse pass, and for a recorded reverse pass, which can read only visible values."""
     seen = visible(graph, given)
     try:
         read = list(graph.transposed(slots, wrt, given).residuals)
@@ -219,4 +219,4 @@ def _check(graph: RecordedGraph, count: int, wrt: tuple[int, ...], retained: tup
     graphs = graph.program.view.graphs
     for value in retained:
         if graphs.get(value.graph.name) is not value.graph:
-            raise RequestError(f"retains {value}, which is not a value of the graph")
+            raise RequestError(f"the retained value {value} is not a value of the graph")

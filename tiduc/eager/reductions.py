@@ -26,13 +26,13 @@ BY_UFUNC = {
     "logical_or": "any",
     "logical_and": "all",
 }
-"""The names of NumPy's reductions, by the name of the binary function that each applies."""
+"""Maps the name of a binary function to the name of NumPy's reduction that applies the function."""
 
 
 def reduce(
     name: str, x: EagerInput, axis: Axes = None, keepdims: bool = False, dtype: DTypeLike | None = None
 ) -> EagerInput:
-    """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes; by default along all of them."""
+    """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes. By default, reduces all axes."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     if name in ("max", "min"):
         if any(x.data.shape[d] == 0 for d in axes):
@@ -47,7 +47,7 @@ def reduce(
 def variance(
     x: EagerInput, axis: Axes = None, keepdims: bool = False, ddof: float = 0, root: bool = False
 ) -> EagerInput:
-    """`np.var`, or `np.std` with `root`; for complex values, that of the absolute deviations."""
+    """`np.var`, or `np.std` if `root`. For complex values, it averages the squares of absolute deviations."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     result_type = _reduced_type("mean", x.data.dtype)
 
@@ -66,7 +66,7 @@ def variance(
 
 @functools.cache
 def _reduced_type(name: str, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
-    """The element type of the result if NumPy reduces elements of type `dtype`."""
+    """The element type of NumPy's result for operands of type `dtype`."""
     result_type: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
     return result_type
 
@@ -85,7 +85,7 @@ def _reduce(
     wide = converted(b, x, dtype)
     if (
         not axes
-    ):  # nothing to reduce; the interpreter and IREE give different results for a reduce over no dimensions
+    ):  # for a `stablehlo.reduce` over no dimensions, the interpreter and IREE give different results
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")
@@ -102,7 +102,7 @@ def _scalar(x: Value) -> ir.RankedTensorType:
 
 
 def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
-    """The least value of a type; with `negated`, the greatest."""
+    """The least value of a type. If `negated`, the greatest value."""
     if dtype.kind == "b":
         return int(negated)
     if dtype.kind in "iu":
@@ -113,12 +113,15 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
 def _with_kept_dimensions(
     b: StablehloBuilder, result: Value, x: Value, axes: Sequence[int], keepdims: bool
 ) -> Value:
-    """A reduced value; with `keepdims`, reduced dimensions have size 1."""
+    """Returns the result of a reduction of x. If `keepdims`, each reduced dimension has size 1."""
     return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 
 
 def cumulated(name: str, x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
-    """`np.cumsum` or `cumprod` along an axis of size n, in about log2 n ops on arrays padded at the front."""
+    """`np.cumsum` if `name` is "sum", or `np.cumprod` if it is "prod".
+
+    An axis of size n takes about log2 n steps. Each step combines the array with a copy shifted along the axis.
+    """
     result_type = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
     count = x.data.shape[axis]
 

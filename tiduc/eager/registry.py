@@ -1,7 +1,7 @@
-"""The table of NumPy's functions that eager arrays implement: `array.py` reads it, and other files fill it.
+"""The table of NumPy's functions that eager arrays implement. `array.py` reads the table, and other files fill it.
 
-Signatures are NumPy's: an implementation names only the parameters that it reads. Any other parameter is refused by
-name, unless its value is NumPy's default.
+Callers use NumPy's signatures. An implementation declares only the parameters that it reads. Any other argument raises
+an error that names the parameter, unless the argument is None or NumPy's default.
 
     @implements(np.squeeze)
     def squeeze(a, axis=None): ...
@@ -12,19 +12,19 @@ from inspect import Parameter, signature
 from typing import Any, TypeAlias, TypeVar
 
 NumpyFunction: TypeAlias = Callable[..., Any]
-"""One of NumPy's functions, or an implementation of one: NumPy's own types do not know eager arrays."""
+"""A function of NumPy, or an implementation of it. NumPy's own annotations do not accept eager arrays."""
 
 Result: TypeAlias = Any
-"""An eager array, or a tuple or named tuple of eager arrays, as the function of NumPy returns it."""
+"""An eager array, or a tuple of eager arrays. Tuples have the type of the tuples that NumPy's function returns."""
 
 FUNCTIONS: dict[Any, NumpyFunction] = {}
-"""The implementation for eager arrays of each of NumPy's functions."""
+"""Maps a function of NumPy to its implementation for eager arrays."""
 
 Implementation = TypeVar("Implementation", bound=NumpyFunction)
 
 
 def implements(*functions: NumpyFunction) -> Callable[[Implementation], Implementation]:
-    """Registers an implementation of NumPy's functions."""
+    """Decorator that registers an implementation of these functions of NumPy."""
 
     def decorate(implementation: Implementation) -> Implementation:
         for function in functions:
@@ -35,12 +35,12 @@ def implements(*functions: NumpyFunction) -> Callable[[Implementation], Implemen
 
 
 def name_of(function: NumpyFunction) -> str:
-    """The name by which users call one of NumPy's functions, such as `linalg.norm`."""
+    """The name of a function of NumPy without `numpy.`, such as `linalg.norm`."""
     return f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
 
 
 def parameters(function: NumpyFunction) -> Mapping[str, Parameter]:
-    """The parameters of one of NumPy's functions by name: none if Python cannot tell them."""
+    """The parameters of a function of NumPy by name. Returns an empty mapping if the signature is unknown."""
     try:
         return signature(function).parameters
     except ValueError:  # a function in C of an older version of NumPy
@@ -48,7 +48,10 @@ def parameters(function: NumpyFunction) -> Mapping[str, Parameter]:
 
 
 def _with_parameters(function: NumpyFunction, implementation: NumpyFunction) -> NumpyFunction:
-    """The implementation, called by NumPy's names of the parameters that it has."""
+    """A function that takes NumPy's parameters, and calls the implementation with those that it declares.
+
+    Raises `TypeError` for another argument, unless the argument is None or NumPy's default.
+    """
     known, own = parameters(function), parameters(implementation)
     if not known or any(p.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for p in own.values()):
         return implementation

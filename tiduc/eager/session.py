@@ -1,4 +1,4 @@
-"""Sessions: the executor and the recorder of eager arrays, and whether invocations are recorded."""
+"""Sessions hold the executor and the recorder of eager arrays. Context managers switch sessions and recording."""
 
 import functools
 import itertools
@@ -23,11 +23,14 @@ from tiduc.eager.record import EagerInput, Recorder
 from tiduc.runtime.arrays import refuse_masked
 
 Operand = EagerInput | int | float | complex
-"""A value, or a Python number, which takes the type of the other operands as in NumPy."""
+"""A value, or a Python number. A Python number takes the type of the other operands, as in NumPy."""
 
 
 class Key:
-    """The key of an eager value. `holders` are weak references to the arrays whose `grad` becomes its cotangent."""
+    """The key of an eager value. `backward` stores the value's cotangent as `grad` of the arrays in `holders`.
+
+    `holders` has weak references to these arrays.
+    """
 
     __slots__ = ("holders",)
 
@@ -36,7 +39,7 @@ class Key:
 
 
 class Keys:
-    """A source of `Key`s."""
+    """A `KeySource` of new `Key`s."""
 
     def fresh(self) -> Key:
         return Key()
@@ -44,7 +47,7 @@ class Keys:
 
 @dataclass(frozen=True, eq=False)
 class Invocation:
-    """One run of a graph: its inputs, its results, and the line and column of the user's code that asked for it."""
+    """One run of a graph: its inputs, its results, and the file, line and column of the user's code that ran it."""
 
     graph: RecordedGraph
     inputs: Sequence[EagerInput]
@@ -54,13 +57,13 @@ class Invocation:
 
 Dtypes = tuple["np.dtype[Any]", ...]
 Known = tuple[Dtypes, bool, RecordedGraph]
-"""What is known of a universal function for some types of operands; see `elementwise.py`."""
+"""The result of `elementwise._known`, which is cached for each universal function and each tuple of operand types."""
 
 
 class Session:
-    """Runs invocations on an executor, and records those with an input that requires grad.
+    """Runs invocations on an executor. Records an invocation if an input requires grad.
 
-    Caches the `limit` most recently used graphs. The default executor caches equally many compiled graphs.
+    Caches the `limit` most recently used graphs. The default executor caches as many compiled graphs.
     """
 
     def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
@@ -69,12 +72,12 @@ class Session:
         self.universal: Recent[Hashable, Known] = Recent(limit)
 
     def apply(self, kind: Hashable, emit: Emit, values: Sequence[EagerInput]) -> list[EagerInput]:
-        """The results of the ops that `emit` builds on the values; `kind` identifies the ops (see `Graphs.op`)."""
+        """Runs the ops that `emit` builds, and returns their results. `kind` identifies the ops (see `Graphs.op`)."""
         specs = tuple([(x.data.dtype, x.data.shape) for x in values])
         return self.invoke(self.recorder.graphs.op(kind, specs, emit), values)
 
     def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
-        """The results of a graph on these values."""
+        """Runs a graph on these values, and returns its results."""
         results = self._invoke(graph, values)
         if (log := _log.get()) is not None:
             log.append(Invocation(graph, list(values), results, _place()))
@@ -96,11 +99,11 @@ _session: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
 _default: list[Session] = []
-"""The session of the process, or nothing before its first use."""
+"""Contains the default session of the process. The list is empty before the first use."""
 
 
 def session() -> Session:
-    """The session of the enclosing `executing` block. The default is one session per process, which runs on IREE."""
+    """The current session, which `executing` sets. The default is one session per process, which runs on IREE."""
     if (own := _session.get()) is not None:
         return own
     with turn():
@@ -111,9 +114,9 @@ def session() -> Session:
 
 @contextmanager
 def executing(where: Executor | Session) -> Iterator[Session]:
-    """Runs the block in a new session on this executor. Arrays of other sessions may be used.
+    """Context manager: runs its body in a new session on this executor. The body may use arrays of other sessions.
 
-    If `where` is a session, the block runs in that session, which still has its caches.
+    If `where` is a session, the body runs in that session, and uses the caches of the session.
     """
     token = _session.set(where if isinstance(where, Session) else Session(where))
     try:
@@ -124,11 +127,11 @@ def executing(where: Executor | Session) -> Iterator[Session]:
 
 @contextmanager
 def rehearsing() -> Iterator[None]:
-    """Runs the block on the interpreter. Afterwards, the executor compiles all graphs of the block in one module.
+    """Context manager: runs its body on the interpreter. The executor then compiles all graphs of the body at once.
 
     Without `rehearsing`, each forward op is compiled when it first runs, which takes longer in total. Each `backward`
-    of the block becomes one graph, which later runs of the same ops use. Has no effect if the executor does not
-    compile.
+    in the body becomes one graph, which a later `backward` through equal ops uses. `rehearsing` has no effect if the
+    executor does not compile.
     """
     here = session()
     executor = here.executor
@@ -148,7 +151,7 @@ def rehearsing() -> Iterator[None]:
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Turns recording off in the block: a later `backward` treats the results as constants."""
+    """Context manager: turns recording off. A later `backward` treats results computed in its body as constants."""
     token = _recording.set(False)
     try:
         yield
@@ -158,7 +161,7 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def recording_if(wanted: bool) -> Iterator[None]:
-    """Turns recording on in the block if `wanted`, else off."""
+    """Context manager: while its body runs, recording is on if `wanted`, else off."""
     token = _recording.set(wanted)
     try:
         yield
@@ -168,7 +171,7 @@ def recording_if(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def logged() -> Iterator[list[Invocation]]:
-    """A list, to which the block adds its invocations, whether they are recorded or not."""
+    """Context manager: yields a list to which each invocation in its body is appended, even if recording is off."""
     log: list[Invocation] = []
     token = _log.set(log)
     try:
@@ -178,7 +181,7 @@ def logged() -> Iterator[list[Invocation]]:
 
 
 def _place() -> tuple[str, int, int]:
-    """The file, line and column of the innermost frame outside of tiduc and NumPy."""
+    """The file, line and column of the innermost frame outside of tiduc and NumPy; ("", 0, 0) if all are inside."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tiduc", "numpy"):
         frame = frame.f_back
@@ -194,13 +197,13 @@ def is_recording() -> bool:
 
 
 def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
-    """The single result of the ops that `emit` builds on the values, in the current session."""
+    """Runs the ops that `emit` builds in the current session, and returns their single result."""
     (result,) = session().apply(kind, emit, values)
     return result
 
 
 def number(x: complex, dtype: "np.dtype[Any]") -> EagerInput:
-    """A Python number as a value of this type. The numbers used last are kept."""
+    """A Python number as a value of this type. Values of recently used real numbers are cached."""
     if isinstance(x, complex):
         return constant(x, dtype)
     return _number(x, math.copysign(1, x) if isinstance(x, float) else 0, dtype)
@@ -208,12 +211,12 @@ def number(x: complex, dtype: "np.dtype[Any]") -> EagerInput:
 
 @functools.lru_cache(typed=True)
 def _number(x: float, sign: float, dtype: "np.dtype[Any]") -> EagerInput:
-    """A number; the sign distinguishes 0 from -0, which are equal."""
+    """x as a value. `sign` distinguishes 0 from -0 in the key of the cache, because these two numbers are equal."""
     return constant(x, dtype)
 
 
 def constant(data: ArrayLike, dtype: DTypeLike | None = None) -> EagerInput:
-    """A value without a derivative: a copy of an array, or of an object that NumPy converts to an array."""
+    """A value that does not require grad. It is a copy of `data`, which NumPy converts to an array."""
     refuse_masked(data)
     copy = np.array(data, dtype, order="C")
     copy.setflags(write=False)

@@ -1,4 +1,4 @@
-"""NumPy's reductions and cumulations of eager arrays."""
+"""NumPy's reductions, and cumulative sums and products, of eager arrays."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ from tiduc.eager.registry import implements
 
 
 def _source(x: ArrayLike, dtype: DTypeLike | None) -> EagerInput:
-    """The operand of a reduction, converted to `dtype` if there is one."""
+    """The value of x, converted to `dtype` unless `dtype` is None."""
     return valued(x) if dtype is None else convert(valued(x), np.dtype(dtype))
 
 
@@ -46,7 +46,7 @@ def _spread(
 
 
 def _running(name: str, a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The totals up to each element. Without an axis, of the elements in row-major order."""
+    """`np.cumsum` or `np.cumprod`. If `axis` is None, flattens the array first."""
     x = Array.of(_source(a, dtype))
     flat = x.ravel() if axis is None else x
     return Array.of(cumulated(name, flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
@@ -59,7 +59,7 @@ def _cumulative(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The totals up to each element; with `include_initial`, the total of no elements comes first."""
+    """`np.cumulative_sum` or `np.cumulative_prod`. With `include_initial`, the result begins with 0 or 1."""
     if axis is None and x.ndim > 1:
         raise ValueError(f"np.cumulative_{name} needs an axis for an array of {x.ndim} dimensions")
     axis = normalize_axis_index(axis or 0, x.ndim)
@@ -77,7 +77,7 @@ _FAMILIES: dict[Callable[..., Array], str] = {
     _running: "cumprod cumsum",
     _cumulative: "cumulative_prod cumulative_sum",
 }
-"""The names of NumPy's functions, by the implementation that they share."""
+"""Maps an implementation to the names of the functions of NumPy that it implements."""
 
 for _family, _names in _FAMILIES.items():
     for _name in _names.split():

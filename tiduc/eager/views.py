@@ -1,4 +1,4 @@
-"""NumPy's views, as steps from an array to a part of it. The part can be read and written."""
+"""NumPy's views of eager arrays. Each function returns a `PlaceStep`, which reads and writes a part of an array."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from tiduc.eager.record import EagerInput
 
 
 def at(key: IndexKey, index: Index) -> PlaceStep:
-    """The elements at a basic index."""
+    """Selects the elements at an index of integers and slices. `index` is `key`, resolved for the array's shape."""
     return PlaceStep(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
 
 
 def transposed(order: tuple[int, ...]) -> PlaceStep:
-    """The transposed array, whose dimension i is dimension `order[i]` of the array."""
+    """Selects the transposed array, whose dimension i is dimension `order[i]` of the array."""
     back = tuple(int(d) for d in np.argsort(order))
     return PlaceStep(
         lambda x: transpose(x, order), lambda x, new: transpose(new, back), lambda a: a.transpose(order)
@@ -22,14 +22,14 @@ def transposed(order: tuple[int, ...]) -> PlaceStep:
 
 
 def reshaped(sizes: tuple[int, ...]) -> PlaceStep:
-    """The elements in row-major order, in another shape of equal size."""
+    """Selects the array in the shape `sizes`. The elements keep their row-major order."""
     return PlaceStep(
         lambda x: reshape(x, sizes), lambda x, new: reshape(new, x.data.shape), lambda a: a.reshape(sizes)
     )
 
 
 def flipped(axes: tuple[int, ...], rank: int) -> PlaceStep:
-    """The elements in reverse order along axes."""
+    """Selects the array with its elements in reverse order along these axes."""
     key = tuple(slice(None, None, -1 if d in axes else None) for d in range(rank))
     return PlaceStep(lambda x: flip(x, axes), lambda x, new: flip(new, axes), lambda a: a[key])
 
@@ -45,6 +45,6 @@ def _write_imaginary(x: EagerInput, new: EagerInput) -> EagerInput:
 
 
 REAL = PlaceStep(lambda x: part(x, "real") if x.data.dtype.kind == "c" else x, _write_real, lambda a: a.real)
-"""The real parts; of a real array, the whole array."""
+"""Selects the real parts of a complex array. If the array is real, selects the whole array."""
 IMAGINARY = PlaceStep(lambda x: part(x, "imag"), _write_imaginary, lambda a: a.imag)
-"""The imaginary parts; of a real array, zeros that cannot be written to."""
+"""Selects the imaginary parts of a complex array. If the array is real, these are zeros that cannot be written to."""

@@ -1,10 +1,10 @@
-"""backward: one walk of a trace, from its outputs to its leaves.
+"""backward: walks a trace from its outputs to its leaves, in two parts.
 
-    plan    traces, each before the traces whose results it reads; for each, outputs with cotangents, and the transpose
-    run     each transpose on its residuals and cotangents; cotangents of a value with several readers are added
+    plan    lists the traces in reverse order of execution, each with its outputs that have cotangents, and a transpose
+    run     runs each transpose on its residuals and cotangents; adds cotangents of a value that is read several times
 
 The plan reads no arrays. An op without a rule therefore raises an error before anything runs, and an executor that
-compiles gets all graphs together. Both parts are loops, linear in the length of the trace.
+compiles can compile all graphs together. Both parts are loops that take linear time in the length of the trace.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
 """
@@ -35,13 +35,13 @@ def backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, Data]:
-    """The cotangents, by key, of the leaves that the outputs depend on, for the outputs' cotangents `seeds`.
+    """The cotangents, by key, of the leaves on which the outputs depend. `seeds` are the cotangents of the outputs.
 
-    The values with keys in `intermediates` have cotangents as well. With `wanted`, only the cotangents of these keys
-    are returned, whether the values are leaves or not. If the trace reads a requested value but its cotangent is zero,
-    an array of zeros is returned. Traces are released unless `retain` is set. Raises `RequestError` if an output
-    depends on nothing that requires grad, or if a trace was released. Raises `Unsupported` if an op has no rule. After
-    an error, no trace is released.
+    Cotangents of values whose keys are in `intermediates` are returned as well. With `wanted`, the result has only the
+    cotangents of these keys, and their values need not be leaves. If a requested value is an input of a trace but its
+    cotangent is zero, the result has an array of zeros. Traces are released unless `retain` is set. Raises
+    `RequestError` if an output depends on nothing that requires grad, or if a trace was released. Raises `Unsupported`
+    if an op has no rule. After an error, no trace is released.
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
@@ -67,9 +67,9 @@ def recorded_backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, EagerInput]:
-    """Like `backward`, but records the ops that it runs, so that its results can be differentiated.
+    """Like `backward`, but records the ops of the reverse pass, so that its results can be differentiated.
 
-    Releases no trace.
+    It does not release traces.
     """
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
@@ -100,7 +100,7 @@ def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Tells of which values a caller wants the cotangents."""
+    """A predicate on the key of a value: whether the caller requests the cotangent of the value."""
 
     wanted: Collection[Hashable] | None
     intermediates: Container[Hashable]
@@ -117,7 +117,7 @@ def _asked(wanted: Collection[Hashable] | None, intermediates: Container[Hashabl
 
 @dataclass(eq=False, slots=True)
 class _Step:
-    """The transpose of one trace, for the outputs at `slots`."""
+    """The transpose of one trace. The trace's outputs at `slots` have cotangents."""
 
     trace: Trace
     slots: tuple[int, ...]
@@ -125,10 +125,10 @@ class _Step:
 
 
 class _Plan:
-    """The transposes to run, in order.
+    """The transposes that `backward` runs, in order.
 
-    `requested` are the keys of the values whose cotangents are returned, and `types` has the types of those that the
-    trace reads.
+    `requested` has the keys of the values whose cotangents are returned. `types` maps those of these keys that belong
+    to inputs of traces to the types of the inputs.
     """
 
     def __init__(self, outputs: Sequence[Root], asked: _Asked, recorded: bool) -> None:
@@ -152,7 +152,7 @@ class _Plan:
                 self.steps.append(_Step(trace, slots, linear))
 
     def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
-        """For each trace, the indices of the inputs that are requested or depend on a requested value."""
+        """For each trace, the indices of the inputs that are requested, or that depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
         asked, types = self.asked, self.types
         for trace in order:
@@ -171,9 +171,9 @@ class _Plan:
 
 
 def _sorted(roots: Sequence[Trace]) -> list[Trace]:
-    """The roots and all traces that the roots depend on, in topological order: sources first."""
+    """The roots and all traces on which the roots depend, in topological order: a trace follows its dependencies."""
     order: list[Trace] = []
-    placed: dict[Trace, bool] = {}  # False: the traces that this trace reads are being visited
+    placed: dict[Trace, bool] = {}  # False while the dependencies of the trace are visited
     stack = list(roots)
     while stack:
         trace = stack[-1]
@@ -198,7 +198,7 @@ def _sorted(roots: Sequence[Trace]) -> list[Trace]:
 
 
 class _Plain:
-    """Cotangents as arrays of the executor."""
+    """Arithmetic on cotangents that are arrays of the executor."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -212,7 +212,7 @@ class _Plain:
 
 
 class _Recorded:
-    """Cotangents as recorded values."""
+    """Arithmetic on cotangents that are recorded values."""
 
     def __init__(self, executor: Executor, recorder: Recorder) -> None:
         self.executor, self.recorder = executor, recorder
@@ -239,7 +239,7 @@ class _Recorded:
 
 
 def _prepare(plan: _Plan, executor: Executor) -> None:
-    """Gives all graphs of a walk to an executor that compiles."""
+    """Compiles all graphs of the plan, if the executor compiles graphs."""
     if isinstance(executor, Compiling):
         executor.prepare([step.linear.graph for step in plan.steps if step.linear.graph is not None])
 
@@ -247,7 +247,7 @@ def _prepare(plan: _Plan, executor: Executor) -> None:
 def _run_joined(
     plan: _Plan, outputs: Sequence[Root], seeds: Sequence[Data], executor: Executor
 ) -> dict[Hashable, Data] | None:
-    """The requested cotangents, except zeros, by one graph; None if the executor has none for this plan."""
+    """Computes the requested cotangents, except zeros, by one graph. Returns None if no graph fits the plan."""
     joined = getattr(executor, "joined", None)
     if not isinstance(joined, Joined) or any(root.trace is None for root in outputs):
         return None
@@ -267,7 +267,7 @@ def _run(
     seeds: Sequence[Cotangent],
     arithmetic: Arithmetic[Cotangent],
 ) -> dict[Hashable, Cotangent]:
-    """The requested cotangents, except zeros."""
+    """Computes the requested cotangents, except zeros, by key."""
     cotangents: dict[Hashable, Cotangent] = {}
 
     def accumulate(key: Hashable, ct: Cotangent) -> None:

@@ -1,8 +1,8 @@
-"""explain: what a derivative of a program does and costs, before it is compiled.
+"""explain: says what a derivative of a program computes and costs, before the derivative is compiled.
 
     explain(module, program, wrt)   ->   what is active and why, residuals, costs, and the derivatives chosen at kinks
 
-Everything follows from the program itself and from its JVP and VJP; nothing is run.
+The facts follow from the ops of the program, of its JVP and of its VJP. No program runs.
 """
 
 from collections import Counter
@@ -34,17 +34,17 @@ from tiduc.view.label import title, type_name
 
 NOT_ASKED = "not in wrt"
 NO_PATH = "no output depends on it in a way that has a derivative"
-_POINTS = 10  # peaks of memory that are listed
-_APART = 0.99  # a listed peak is at most this share of the previous one
-_EXAMPLES = 3  # examples per reason why ops are inactive
+_POINTS = 10  # the largest number of memory peaks in a report
+_APART = 0.99  # a listed peak is at most this share of the previous listed peak
+_EXAMPLES = 3  # the largest number of examples for each reason why ops are inactive
 _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the program: whether it is active, and why.
+    """An input of the program. `active` says whether the input is active, and `why` gives the reason.
 
-    An input that is not active has no cotangent, or a zero one.
+    An inactive input has no cotangent, or its cotangent is zero.
     """
 
     name: str
@@ -55,7 +55,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Reason:
-    """Ops that are active, or inactive, for one reason, with some examples and their locations."""
+    """The number `ops` of ops that are active, or inactive, for the reason `why`.
+
+    `examples` describes some of these ops, with their locations. Active ops have no examples.
+    """
 
     active: bool
     why: str
@@ -79,10 +82,11 @@ class ExplainedResidual:
 
 @dataclass(frozen=True)
 class Peak:
-    """A possible peak of the VJP's memory, in bytes, and the VJP's estimated time, as a multiple of the least time.
+    """A possible peak of the VJP's memory in bytes, and the VJP's time, as a multiple of the time without a budget.
 
-    `share` is the value of `--memory` that gives this peak: the peak relative to that of the VJP without a plan, which
-    keeps all values and runs its ops in the order of differentiation. Arguments and results count in neither peak.
+    `share` is the value of `--memory` that gives this peak. It is the peak divided by the peak of the VJP without a
+    plan, which keeps all values and runs its ops in the order of differentiation. For `share`, arguments and results do
+    not count.
     """
 
     bytes: int
@@ -92,10 +96,10 @@ class Peak:
 
 @dataclass(frozen=True)
 class RecomputedValue:
-    """A value that the VJP recomputes within a budget of memory.
+    """A value that the VJP recomputes in order to stay within a memory budget.
 
-    `times` is the number of runs of the value's op, and `reader` is the op that reads the result of the second run.
-    `share` is the time of the additional runs, divided by the time of the VJP without a budget.
+    `times` is the number of times that the value's op runs, and `reader` is the op that reads the result of the second
+    run. `share` is the time of the additional runs, divided by the time of the VJP without a budget.
     """
 
     op: str
@@ -129,7 +133,7 @@ class Explanation:
 
     @property
     def residual_bytes(self) -> int:
-        """The bytes of residuals that are not arguments."""
+        """The total size in bytes of the residuals that are not arguments. Dynamic shapes count as 0."""
         return sum(kept.bytes or 0 for kept in self.residuals if not kept.is_argument)
 
     @property
@@ -149,16 +153,16 @@ def explain(
     budget: str = "",
     sharding: bool = False,
 ) -> Explanation:
-    """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
+    """The explanation of `program`, which was loaded from `module`. `wrt` is as in `Program.vjp`.
 
-    With `order`, the explanation has the cost of the jet of that order. With `memory`, it has the possible peaks of the
-    VJP's memory, and their times. With `budget`, it has the values that the VJP recomputes within this budget of
-    memory. With `sharding`, it has the communication of a sharded program, and of its VJP. Raises `RequestError` if no
-    plan is within the budget, or if the program is not sharded.
+    With `order`, the explanation contains the cost of the jet of that order. With `memory`, it contains the possible
+    peaks of the VJP's memory, with times. With `budget`, it contains the values that the VJP recomputes to stay within
+    this memory budget. With `sharding`, it contains the communication of the sharded program, and of its VJP. Raises
+    `RequestError` if no plan stays within the budget, or if `sharding` is set but the program is not sharded.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
-    mark_relus(functions(module))  # as importing a model does
+    mark_relus(functions(module))  # an import of the module would do this, too
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
@@ -202,9 +206,10 @@ def explain(
 
 @stage
 def find_peaks(program: Program) -> list[Peak]:
-    """At most `_POINTS` possible peaks of a program's memory, evenly spaced in the list of all.
+    """At most `_POINTS` possible peaks of a program's memory, in descending order.
 
-    Peaks within 1% of the previous one are left out. The last peak is always the lowest.
+    A peak is omitted if it is less than 1% below the previous peak. From longer lists, evenly spaced peaks are chosen.
+    The last peak is always the lowest possible peak.
     """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     given = unplanned(program.view, structured)
@@ -224,7 +229,7 @@ def find_peaks(program: Program) -> list[Peak]:
 
 
 def _recomputed(program: Program, budget: str) -> list[RecomputedValue]:
-    """The values that a program recomputes within a budget; first those with the most recomputed bytes."""
+    """The values that a program recomputes within a memory budget, in descending order of recomputed bytes."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     total = total_seconds(program.view, structured)
     values = recomputed(program.view, structured, budget, loops_of(program))
@@ -245,7 +250,7 @@ def _recomputed(program: Program, budget: str) -> list[RecomputedValue]:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as data for JSON; docs/explain.md describes the fields."""
+    """An explanation as a dictionary for JSON. docs/explain.md describes the fields."""
     return {
         "program": explanation.name,
         "inputs": [asdict(x) for x in explanation.inputs],
@@ -286,7 +291,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _residuals(program: Program, wrt: list[int | str]) -> list[ExplainedResidual]:
-    """The residuals that `tiduc split` lists: arguments last, otherwise the largest first."""
+    """The residuals that `tiduc split` lists, in descending order of size. Arguments come last."""
     kept = []
     for residual in split(program, wrt).residuals:
         kind, _, name = residual.kind.partition(" ")
@@ -309,7 +314,7 @@ def _input(program: Program, port: InputPort, chosen: list[InputPort], zero: set
 
 
 def _reasons(module: ir.Module, activity: Activity) -> list[Reason]:
-    """The ops of a module, grouped by why they are active or inactive; active ones first."""
+    """The numbers of active and inactive ops of a module, grouped by reason. Active ops come first."""
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for function in functions(module).values():
@@ -326,5 +331,5 @@ def _reasons(module: ir.Module, activity: Activity) -> list[Reason]:
 
 
 def _line(op: IrOp) -> str:
-    """The line and column of an op, without the file."""
+    """The line and column of an op as ":LINE:COLUMN". Returns "" if the location is unknown."""
     return ":" + ":".join(describe(op.location).rsplit(":", 2)[-2:]) if describe(op.location) else ""

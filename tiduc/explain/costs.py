@@ -1,6 +1,6 @@
-"""costs: the arithmetic and the memory traffic of a program: the sum over its ops of `dialect/facts/costs.py`.
+"""costs: estimates the arithmetic and the memory traffic of a program, as the sum of the costs of its ops.
 
-The body of a loop counts once per iteration of the known trip count.
+`dialect/facts/costs.py` gives the cost of an op. The cost of a loop's body is multiplied by the trip count, if known.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from tiduc.ports import Function
 
 @dataclass(frozen=True)
 class OpCost:
-    """One op that runs `times` times; flops, transcendentals and bytes are totals over all runs."""
+    """The cost of an op that runs `times` times. `flops`, `transcendentals` and `bytes` are totals over all runs."""
 
     op: str
     type: str
@@ -38,7 +38,11 @@ class OpCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a program, and why it may be higher: unknown trip counts, dynamic shapes, ops without a formula."""
+    """The cost of a program. The actual cost may be higher for three reasons.
+
+    `unknown_loops` lists loops with unknown trip counts, `open_sizes` says whether shapes are dynamic, and `uncounted`
+    lists ops whose arithmetic is not counted.
+    """
 
     ops: tuple[OpCost, ...]
     unknown_loops: tuple[str, ...] = ()
@@ -83,7 +87,7 @@ class _Walk:
         self._costs: dict[Definition, OpCost] = {}
 
     def runs(self, graph: Graph) -> Counter[Definition]:
-        """The number of times that each op runs when a graph runs once."""
+        """For each op of a graph: how often it runs when the graph runs once."""
         if graph not in self._runs:
             runs = Counter[Definition]()
             for op in graph.definitions:
@@ -95,9 +99,9 @@ class _Walk:
         return self._runs[graph]
 
     def _control(self, op: Definition) -> Mapping[Definition, int]:
-        """The number of runs of each op inside a control op.
+        """For each op inside a branch, loop or call: how often it runs when the control op `op` runs once.
 
-        Counts the branch with the most FLOPs, and all iterations of a loop.
+        Of several branches, only the branch with the most FLOPs counts.
         """
         structure = control(self.view, op)
         if isinstance(structure, Branches):
@@ -118,7 +122,7 @@ class _Walk:
         return sum(self.cost(op).flops * times for op, times in runs.items())
 
     def cost(self, op: Definition) -> OpCost:
-        """The cost of an op that runs once."""
+        """The cost of one run of an op."""
         if op not in self._costs:
             self._costs[op] = self._cost(op)
         return self._costs[op]
@@ -139,4 +143,4 @@ class _Walk:
 
 
 FREE = ("stablehlo.constant", "stablehlo.return", BINDING)
-"""Ops without a cost."""
+"""The names of ops that cost nothing."""

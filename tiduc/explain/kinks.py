@@ -1,4 +1,4 @@
-"""kinks: the conventions at kinks, ties and jumps on which a derivative relies; docs/conventions.md lists them."""
+"""kinks: finds the conventions at kinks, ties and jumps that a derivative uses. docs/conventions.md lists them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +24,11 @@ class KinkChoice:
     where: str
     choice: str
     section: str = KINKS
-    of: str = "real"  # or complex
-    body: tuple[str, ...] = ()  # the only op in the op's region
-    relu: bool | None = None  # whether the op is part of a relu; None for either
+    of: str = "real"  # the element type, "real" or "complex"
+    body: tuple[
+        str, ...
+    ] = ()  # the region of the op contains one of these ops; empty if this does not matter
+    relu: bool | None = None  # whether the op must be part of a relu; None if this does not matter
 
     @property
     def link(self) -> str:
@@ -85,7 +87,7 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class Kink:
-    """The ops of one name in a program to which a choice applies: their number, and their source locations."""
+    """A choice that applies to ops of the name `op`. `times` is the number of these ops; `places` are locations."""
 
     op: str
     choice: KinkChoice
@@ -94,7 +96,7 @@ class Kink:
 
 
 def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
-    """The choices that determine derivatives of active ops of a module, in the order of docs/conventions.md."""
+    """The choices that apply to ops with an active operand in a module, in the order of docs/conventions.md."""
     places_of: dict[tuple[str, KinkChoice], list[str]] = {}
 
     def look(op: ir.Operation) -> Any:

@@ -1,4 +1,4 @@
-"""Predicts the costs of a jet, and of equally many nested JVPs, without building them.
+"""Predicts the cost of a jet of high order, and of as many nested JVPs, without constructing them.
 
 Beyond the first orders, the cost of a jet is a quadratic polynomial of the order, because the coefficient of order k of
 a product is a sum of k + 1 products. Each JVP multiplies the cost of a program by a nearly constant factor.
@@ -17,9 +17,9 @@ SAMPLES = (3, 4, 5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of the jet of an order, and for comparison the number of ops of equally many nested JVPs.
+    """The cost of the jet of order `order`. For comparison, `nested_ops` is the number of ops of as many nested JVPs.
 
-    The cost is exact (`is_exact`) if the jet has been built.
+    `is_exact` says that the jet was constructed, so that its cost is exact. Otherwise, the cost is extrapolated.
     """
 
     order: int
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def predict(program: Program, order: int, wrt: Sequence[str]) -> Prediction:
-    """The predicted cost of `program.jet(order, wrt)`. Raises the errors of `jet`."""
+    """Predicts the cost of `program.jet(order, wrt)`. Raises the errors of `Program.jet`."""
     check_order(order)
     is_exact = order <= SAMPLES[-1]
     orders = (order,) if is_exact else SAMPLES
@@ -52,7 +52,7 @@ def _figures(cost: Cost) -> tuple[int, int, int, int]:
 
 
 def _extrapolated(figures: Sequence[int], order: int) -> int:
-    """The value at an order of the quadratic polynomial through the figures at `SAMPLES`."""
+    """The value at `order` of the quadratic polynomial through `figures`, which are the values at `SAMPLES`."""
     low, middle, high = figures
     k = order - SAMPLES[0]
     return low + k * (middle - low) + k * (k - 1) // 2 * (high - 2 * middle + low)

@@ -1,4 +1,4 @@
-"""The programs that compute the derivatives of a program as an op: each returns only tangents or cotangents."""
+"""Derives the programs by which JAX and PyTorch differentiate and batch a program that they call as an op."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tiduc.program import Program
 from tiduc.splitting import split
 
 KEPT = 512
-"""The number of derived programs of each kind that are cached, so that retracing a function does not recompile them."""
+"""The number of derived programs of each kind in a cache. The cache avoids recompilation if a function is retraced."""
 
 
 @lru_cache(KEPT)
@@ -35,8 +35,8 @@ class TwoParts:
     forward     (inputs...)                  -> (outputs..., values that `backward` reads...)
     backward    (residuals..., cotangents of the differentiable outputs...) -> (cotangents of the inputs `wrt`...)
 
-    A residual is ("input", i), or ("output", i), the i-th of all outputs of `forward`. `count` is the number of the
-    program's own outputs.
+    `residuals` lists the sources of the residuals: ("input", i) is input i, and ("output", i) is output i of `forward`.
+    `count` is the number of outputs of the program, which are the first outputs of `forward`.
     """
 
     forward: Program
@@ -48,10 +48,7 @@ class TwoParts:
 
 @lru_cache(KEPT)
 def parts_of(program: Program, wrt: tuple[int, ...]) -> TwoParts | None:
-    """The VJP as two programs.
-
-    None if `split` does not support the program, because an op computes both parts at once.
-    """
+    """The VJP as two programs. Returns None if `split` raises `Unsupported`."""
     try:
         made = split(program, list(wrt))
     except Unsupported:
@@ -72,7 +69,7 @@ def parts_of(program: Program, wrt: tuple[int, ...]) -> TwoParts | None:
 
 @lru_cache(KEPT)
 def batched(program: Program, axes: tuple[int | None, ...], size: int) -> Program:
-    """The program batched over the inputs that have an axis; every output has the new dimension in front."""
+    """The program batched along the axis of each input (None: not batched). Outputs have the batch dimension first."""
     return program.batch(list(axes), size)
 
 
@@ -83,9 +80,9 @@ def differentiable_outputs(program: Program) -> Sequence[int]:
 
 
 def arguments_of(program: Program, arguments: Sequence[object], named: Mapping[str, object]) -> list[object]:
-    """The arguments of all inputs, in the order of the inputs. The weights of a `Model` are defaults.
+    """The arguments of all inputs, in the order of the inputs. Omitted weights of a `Model` have their default values.
 
-    Raises the `InputError` that a call of the program raises.
+    Raises `InputError` if a call of the program with these arguments would raise it.
     """
     inputs = [described(port) for port in program.inputs]
     return ordered(inputs, [value.name for value in inputs], arguments, named, program.defaults)

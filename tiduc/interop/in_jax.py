@@ -1,7 +1,7 @@
 """A program as a JAX primitive, whose JVP, transpose and batching rules call programs that tiduc derives.
 
 jvp         bind(x; f)                ->   bind(x, dx; tangents of f), linear in dx
-transpose   bind(x, dx; g), dx linear ->   bind(x, 0, ct; cotangents of g in dx)
+transpose   bind(x, dx; g), dx linear ->   bind(x, 0, ct; cotangents of g with respect to dx)
 batch       bind(x; f)                ->   bind(x; f.batch(axes, size))
 """
 
@@ -24,7 +24,7 @@ call.multiple_results = True
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a JAX function. It raises the errors of `Program.__call__`."""
+    """A JAX function that calls the program. The function raises the errors of `Program.__call__`."""
 
     def run(*arguments: "jax.Array", **named: "jax.Array") -> Any:
         operands = arguments_of(program, arguments, named)

@@ -1,4 +1,4 @@
-"""A program as a PyTorch function: `backward` and `vmap` call functions of programs that tiduc derives.
+"""A program as a PyTorch function. Its derivatives and its `vmap` call programs that tiduc derives.
 
 If an argument requires a gradient, a call runs the forward part of the program's VJP, and `backward` runs the backward
 part.
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a function of tensors. It raises the errors of `Program.__call__`."""
+    """A function of tensors that calls the program. The function raises the errors of `Program.__call__`."""
 
     def run(*arguments: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
         given = arguments_of(program, arguments, named)
-        operands = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]  # weights are arrays
+        operands = [
+            from_numpy(x) if isinstance(x, np.ndarray) else x for x in given
+        ]  # default weights are NumPy arrays
         results = called(program, operands)
         return results[0] if len(results) == 1 else results
 
@@ -44,7 +46,10 @@ def function(program: Program) -> Callable[..., Any]:
 
 
 def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The outputs of a program, as tensors that PyTorch can differentiate. `arguments` has all inputs."""
+    """Calls a program, and returns its outputs as tensors that PyTorch can differentiate.
+
+    `arguments` has a tensor for each input.
+    """
     parts = parts_for(program, arguments)
     if parts is None:
         return tuple(_Call.apply(program, *arguments))
@@ -53,7 +58,10 @@ def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.T
 
 
 def parts_for(program: Program, arguments: Sequence[torch.Tensor]) -> TwoParts | None:
-    """The two parts of the VJP with respect to the arguments that require a gradient. None if there is no such VJP."""
+    """The two parts of the VJP with respect to the arguments that require a gradient.
+
+    Returns None if no gradient is needed, or if the VJP cannot be split into two parts.
+    """
     if not torch.is_grad_enabled() or not differentiable_outputs(program):
         return None
     wrt = tuple([i for i, x in enumerate(arguments) if getattr(x, "requires_grad", False)])
@@ -61,7 +69,7 @@ def parts_for(program: Program, arguments: Sequence[torch.Tensor]) -> TwoParts |
 
 
 def compiled(program: Program) -> Runnable:
-    """The compiled program. It is released before the process ends."""
+    """The compiled program. `_release` releases it when the process exits."""
     _COMPILED.add(program)
     return program.on("cpu").compiled
 
@@ -71,13 +79,13 @@ _COMPILED: "weakref.WeakSet[Program]" = weakref.WeakSet()
 
 @atexit.register
 def _release() -> None:
-    """Releases IREE's objects: PyTorch's graphs may live until the process ends, and IREE's bindings report leaks."""
+    """Releases IREE's objects. PyTorch's graphs may keep them alive until the end, and IREE would report leaks."""
     for program in list(_COMPILED):
         program._calls.clear()
 
 
 class _Call(torch.autograd.Function):
-    """One call of a program; a derivative of the call is a call of the derived program."""
+    """One call of a program. A derivative of the call is a call of a derived program."""
 
     @staticmethod
     def forward(program: Program, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -146,8 +154,8 @@ class _Parted(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.types = [(y.shape, y.dtype) for y in output]
         read = {i for kind, i in ctx.parts.residuals if kind == "input"}
-        # Saves only the arguments that `backward` reads: the others may be changed in place, as in PyTorch's
-        # own functions.
+        # Saves only the arguments that `backward` reads. As with PyTorch's own functions, users may then change other
+        # arguments in place.
         ctx.saved = [i for i in range(len(arguments)) if is_functional or i in read]
         ctx.save_for_backward(*(arguments[i] for i in ctx.saved), *output)
         ctx.save_for_forward(*arguments)
@@ -173,7 +181,9 @@ class _Parted(torch.autograd.Function):
             results = _Call.apply(parts.backward, *residuals, *read)
         else:
             if any(ctx.others[i]._version != version for i, version in ctx.versions.items()):
-                raise RuntimeError("an argument of a program changed in place before its second derivative")
+                raise RuntimeError(
+                    "an argument of a program was changed in place before a second derivative was computed"
+                )
             given = [inputs[i] for i in range(len(inputs))]
             read = [seeds[i] for i in smooth]
             results = _Call.apply(cotangents(ctx.program, parts.wrt), *given, *read)
@@ -196,7 +206,7 @@ class _Parted(torch.autograd.Function):
 def to_numpy(x: torch.Tensor) -> Any:
     """A tensor on the CPU as a NumPy array.
 
-    It shares the tensor's memory, unless PyTorch must compute the elements first.
+    The array shares the tensor's memory, unless the elements must be copied, as for a lazily conjugated tensor.
     """
     x = torch.as_tensor(x).detach()
     if x.dtype is torch.bfloat16:
@@ -205,7 +215,7 @@ def to_numpy(x: torch.Tensor) -> Any:
 
 
 def from_numpy(x: Array) -> torch.Tensor:
-    """A NumPy array as a tensor that shares its memory."""
+    """A NumPy array as a tensor. The tensor shares the memory of the array."""
     if x.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(x)

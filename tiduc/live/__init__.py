@@ -1,8 +1,8 @@
 """live: functions of JAX and PyTorch that tiduc compiles and differentiates when they are called.
 
-tiduc.jit(function)                          of JAX arrays, as jax.jit
-torch.compile(model, backend="tiduc")        forward and backward pass, as any backend of torch.compile
-tiduc.grad(function)                         of PyTorch's tensors, as torch.func.grad
+tiduc.jit(function)                          compiles a function of JAX arrays, as jax.jit does
+torch.compile(model, backend="tiduc")        compiles the forward and backward pass of a PyTorch model
+tiduc.grad(function)                         differentiates a function of PyTorch tensors, as torch.func.grad does
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     custom_derivatives: bool = True,
 ) -> Function:
-    """A function of JAX that tiduc compiles for each structure, shape and element type of its arguments, as `jax.jit`.
+    """A JAX function that tiduc compiles for each structure, shape and element type of its arguments, as `jax.jit`.
 
     Arguments and results are pytrees. Static arguments, and leaves that are not arrays or numbers, are constants: if
-    they change, the function is compiled again. JAX can compile, differentiate and batch the function: each time, it
-    calls a program that tiduc derives. Arrays that the function closes over are constants. `custom_derivatives` is that
-    of `from_jax`, and the function raises the errors of `from_jax`. Raises `ImportError` if JAX is not installed.
+    they change, the function is compiled again. JAX can compile, differentiate and batch the returned function, which
+    then calls programs that tiduc derives. Arrays that the function closes over are constants. `custom_derivatives` is
+    a parameter of `from_jax`. A call raises the errors of `from_jax`. Raises `ImportError` if JAX is not installed.
     """
     from tiduc.live.jax_functions import jitted
 
@@ -32,11 +32,11 @@ def jit(
 
 
 def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """The gradient of a PyTorch function with a scalar result, as `torch.func.grad`, which defines the parameters.
+    """The gradient of a PyTorch function with a scalar result. The parameters are those of `torch.func.grad`.
 
     `torch.compile` traces the function, and tiduc differentiates it. Tensors and modules that the function reads may
-    change between calls. Gradients can be differentiated and batched by tiduc and by `torch.func`. Raises `TiducError`
-    if tiduc cannot import or differentiate a part, and `ImportError` if PyTorch is not installed.
+    change between calls. tiduc and `torch.func` can differentiate and batch gradients. A call raises `TiducError` if
+    tiduc cannot import or differentiate a part of the function. Raises `ImportError` if PyTorch is not installed.
     """
     from tiduc.live.torch_functions import gradient
 

@@ -1,4 +1,4 @@
-"""JAX functions that tiduc compiles when they are called, once for each structure and type of the arguments."""
+"""JAX functions that tiduc compiles at their first call with each structure and type of arguments."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ from tiduc.models.jax.derivative_functions import Traceable
 from tiduc.models.jax.static import is_traceable
 
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion")
-"""JAX's settings on which a traced function depends."""
+"""The settings of JAX that affect how a function is traced."""
 
 
 def jitted(
@@ -49,7 +49,7 @@ def jitted(
 
 
 class _Traced:
-    """The function without its static arguments. It returns the leaves of the result as a list.
+    """A function without its static arguments, which have fixed values. It returns the leaves of the result as a list.
 
     `structure` is the pytree structure of the result. It is None until JAX has traced the function.
     """
@@ -75,7 +75,7 @@ class _Traced:
 def _static(
     function: Traceable, numbers: int | Sequence[int], names: str | Sequence[str]
 ) -> tuple[set[int], set[str]]:
-    """The positions and the names of the static arguments. An argument that has both is in both sets."""
+    """The positions and the names of the static arguments. If an argument has both, both are returned."""
     places = {numbers} if isinstance(numbers, int) else set(numbers)
     named = {names} if isinstance(names, str) else set(names)
     try:
@@ -108,6 +108,6 @@ def _key(
 
 
 def _example(x: object) -> jax.ShapeDtypeStruct:
-    """The type of an array or number. JAX traces the function for this type."""
+    """The type of an array or number, for which JAX traces the function."""
     type_ = jax.typeof(x)
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)

@@ -1,4 +1,4 @@
-"""Expands gradients inside a graph of `torch.compile`, such as those of `torch.func.grad`, by PyTorch's derivatives."""
+"""Replaces gradients that a graph of `torch.compile` takes, as by `torch.func.grad`, by PyTorch's derivatives."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from tiduc.models.torch.faults import located
 
 
 def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> torch.fx.GraphModule:
-    """The graph with PyTorch operators in place of the gradients that it takes.
+    """The graph in which PyTorch operators compute the gradients that the graph takes.
 
-    A graph without gradients is returned unchanged. Raises `Unsupported` if the graph takes gradients and an input
-    requires a gradient, because PyTorch's operators do not show where derivatives stop.
+    A graph that takes no gradients is returned unchanged. Raises `Unsupported` if the graph takes gradients and an
+    input requires a gradient, because the operators would not show where derivatives stop (`detach`).
     """
     names = {getattr(node.target, "__name__", "") for node in graph.graph.nodes}
     if "_grad_increment_nesting" not in names:
@@ -30,7 +30,5 @@ def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) ->
         found: torch.fx.GraphModule = make_fx(graph, derivatives, tracing_mode="fake")(*examples)
     for name, value in [(name, x) for name, x in vars(found).items() if isinstance(x, torch.Tensor)]:
         delattr(found, name)
-        found.register_buffer(
-            name, value
-        )  # `torch.export` finds a tensor only if it is a buffer or parameter
+        found.register_buffer(name, value)  # `torch.export` finds only tensors that are buffers or parameters
     return found

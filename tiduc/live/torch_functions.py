@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's functions: `torch.compile` traces a function, and tiduc differentiates its graphs."""
+"""Gradients of PyTorch functions. `torch.compile` traces a function to graphs, which tiduc differentiates."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -46,12 +46,12 @@ def gradient(function: Differentiable, argnums: int | Sequence[int], has_aux: bo
 
     found: Callable[..., Any] = torch.compiler.disable(
         call
-    )  # a call inside a traced function ends the traced graph
+    )  # if a traced function calls this function, the traced graph ends before the call
     return found
 
 
 def _tracked(x: object, i: int, tracked: list[torch.Tensor]) -> torch.Tensor:
-    """A new tensor with the elements of x that requires a gradient; it is appended to `tracked`.
+    """A new tensor that has the elements of x and requires a gradient. Appends the tensor to `tracked`.
 
     Raises `RequestError` if x is not a tensor of real or complex floats.
     """
@@ -74,13 +74,13 @@ def _check(result: object) -> None:
 
 
 def _reads_others(result: torch.Tensor, tracked: Sequence[torch.Tensor]) -> bool:
-    """Whether the result depends on tensors that require a gradient, besides those in `tracked`."""
+    """Whether the result depends on a tensor that requires a gradient and is not in `tracked`."""
     own = {id(x) for x in tracked if x.is_leaf}
     return any(id(x) not in own for x in _leaves(result.grad_fn))
 
 
 def _leaves(node: torch.autograd.graph.Node | None) -> Iterator[torch.Tensor]:
-    """The leaf tensors on which a node of PyTorch's autograd depends."""
+    """The leaf tensors on which a node of PyTorch's autograd graph depends."""
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()

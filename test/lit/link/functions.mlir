@@ -23,8 +23,8 @@
 // FOUND:      func.func @sum
 // FOUND-NEXT:   stablehlo.add
 // TWICE:      error: symbol @double is ambiguous: in {{.*}}double.mlir and in {{.*}}double.mlir
-// UNKNOWN:    error: unknown function @double: declared here, defined in no file
-// TYPE:       error: function @double has type (tensor<f64>) -> tensor<f64>, but is (tensor<f32>) -> tensor<f32>
+// UNKNOWN:    error: unknown function @double: it is declared here, but no file defines it
+// TYPE:       error: function @double is declared with type (tensor<f64>) -> tensor<f64>, but defined with type (tensor<f32>) -> tensor<f32>
 func.func @main(%x: tensor<f64>) -> tensor<f64> {
   %0 = call @step(%x) : (tensor<f64>) -> tensor<f64>
   %1 = call @double(%0) : (tensor<f64>) -> tensor<f64>
