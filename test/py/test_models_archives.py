@@ -73,13 +73,13 @@ DEEP = plain()[MODEL][:-1] + b', "zz": ' + b"[" * 200_000 + b"]" * 200_000 + b"}
 REFUSED: dict[str, tuple[Parts, str]] = {
     "no format": (without("archive_format"), "of PyTorch 2.8 or later"),
     "another format": ({**plain(), "archive_format": b"pt3"}, "of PyTorch 2.8 or later"),
-    "no program": (without(MODEL), "expects one program"),
-    "two programs": ({**plain(), "models/other.json": b"{}"}, "expects one program"),
-    "a name in capitals": (renamed(MODEL, "models/MODEL.JSON"), "expects one program"),
-    "a name twice": ({**plain(), "models/Model.json": b"{}"}, "two parts of the archive have one name"),
+    "no program": (without(MODEL), "must contain one program"),
+    "two programs": ({**plain(), "models/other.json": b"{}"}, "must contain one program"),
+    "a name in capitals": (renamed(MODEL, "models/MODEL.JSON"), "must contain one program"),
+    "a name twice": ({**plain(), "models/Model.json": b"{}"}, "two parts of the archive have the same name"),
     "an object in capitals": (
         {**plain(), "data/constants/CUSTOM_OBJ_0": b"x", "data/constants/custom_obj_0": b"x"},
-        "two parts of the archive have one name",
+        "two parts of the archive have the same name",
     ),
     "a path": ({**plain(), "data/weights/../../x": b""}, "a part has a name that is not allowed"),
     "machine code": ({**plain(), "data/aotinductor/model/model.so": b"\x7fELF"}, "holds machine code"),
@@ -341,7 +341,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_an_expression_that_is_not_read(name: str) -> None:
-    with pytest.raises(TiducError, match=r"expression of a size|numbers of an expression"):
+    with pytest.raises(TiducError, match=r"expression for a size"):
         expressions.read_expression(BOMBS[name])
 
 

@@ -85,9 +85,9 @@ def test_archives_that_are_missing(model: "tiduc.Model", tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"v": np.float32(0)}, "no input 'v' for a parameter; the inputs are layer.0/weight, x"),
-        ({"layer.0/weight": np.zeros((2, 3), np.float32)}, "is 3x2xf32, and the parameter is float32"),
-        ({"layer.0/weight": np.zeros((3, 2))}, "is 3x2xf32, and the parameter is float64"),
+        ({"v": np.float32(0)}, "the program has no input 'v'; the inputs are layer.0/weight, x"),
+        ({"layer.0/weight": np.zeros((2, 3), np.float32)}, "the type 3x2xf32, but the parameter is float32"),
+        ({"layer.0/weight": np.zeros((3, 2))}, "the type 3x2xf32, but the parameter is float64"),
     ],
 )
 def test_parameters_that_do_not_fit(model: "tiduc.Model", arrays: Any, message: str) -> None:

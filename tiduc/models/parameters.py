@@ -1,4 +1,7 @@
-"""The inputs that a compiled module reads from an archive when it is loaded (see `backends/iree/parameters.py`)."""
+"""Selects the inputs that a compiled module reads from an archive when the module is loaded.
+
+See `backends/iree/parameters.py`.
+"""
 
 from collections.abc import Mapping
 
@@ -13,20 +16,20 @@ from tiduc.runtime.signature import Signature
 def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
     """The names of the inputs that `arrays` supplies.
 
-    Raises `RequestError` if an input does not exist or its type differs from the type of the array.
+    Raises `RequestError` if the program has no input of such a name, or if the input's type differs from the array's.
     """
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():
         if name not in ports:
-            raise RequestError(f"no input {name!r} for a parameter; the inputs are {', '.join(ports)}")
+            raise RequestError(f"the program has no input {name!r}; the inputs are {', '.join(ports)}")
         type_ = described(ports[name]).type
         if array.dtype != type_.dtype or not type_.accepts(array.shape):
             raise RequestError(
-                f"input {name!r} is {type_}, and the parameter is {array.dtype}{list(array.shape)}"
+                f"input {name!r} has the type {type_}, but the parameter is {array.dtype}{list(array.shape)}"
             )
     return list(arrays)
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
-    """The signature of the module whose parameters are the given arrays. Raises the errors of `parameters_of`."""
+    """The program's signature without the inputs that `arrays` supplies. Raises the errors of `parameters_of`."""
     return without_parameters(program.signature, parameters_of(program, arrays))

@@ -1,10 +1,10 @@
-"""Lowers ONNX's LSTM, GRU and RNN to loops, and hoists the product with the inputs of all steps.
+"""Lowers ONNX's LSTM, GRU and RNN to loops over time. A single product before the loop multiplies all inputs by W.
 
     func @LSTM(x: T x B x I, W, R, ...) -> (y: T x D x B x H, h: D x B x H, c)       for D directions
       xw = x W' + b
       while t < T:  h, c = cell(xw[t] + h R', c);  y[t] = h
 
-Source: ONNX's operators, LSTM, GRU and RNN; the names are ONNX's.
+Source: ONNX's specification of the operators LSTM, GRU and RNN. Variables are named as in the specification.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +34,9 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Direction:
-    """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations.
+    """Loop invariants of one direction: size of the state, recurrent weights, their bias, peepholes, activations.
 
-    `order` maps each of ONNX's gates to the gate's position in the weights.
+    `order` has, for each gate in ONNX's order, the gate's position in the weights.
     """
 
     size: int
@@ -49,13 +49,13 @@ class _Direction:
 
 
 def _gates(body: Body, d: _Direction, x: TextTensor) -> list[TextTensor]:
-    """The parts of x for the gates, in ONNX's order."""
+    """Splits the last dimension of x into one part for each gate. The parts are in ONNX's order of gates."""
     batch, size = x.sizes[0], d.size
     return [body.slice(x, [(0, batch), (i * size, (i + 1) * size)]) for i in d.order]
 
 
 def _times(body: Body, x: TextTensor, w: TextTensor) -> TextTensor:
-    """x w', contracting the last dimension of x with the last of w."""
+    """The product x w'. It contracts the last dimension of x with the last dimension of w."""
     return body.dot(x, w, len(x.sizes) - 1, 1)
 
 
@@ -109,7 +109,7 @@ _KINDS = {
 
 
 def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
-    """Adds a function for the node to the module. Returns the results of a call of the function."""
+    """Adds a function that computes the node to the module. Emits a call of the function and returns its results."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")
     given = _attributes(name, call)
@@ -124,7 +124,10 @@ def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
 
 
 def _attributes(name: str, call: IrOp) -> dict[str, Any]:
-    """The node's attributes. Raises `Unsupported` for attributes and activations that are not implemented."""
+    """Maps the names of the node's attributes to values. `activations` has an entry for each direction and function.
+
+    Raises `Unsupported` for attributes and activations that are not implemented.
+    """
     given: dict[str, Any] = {}
     for key, attribute in detail(call).items():
         if isinstance(attribute, ir.ArrayAttr):
@@ -133,13 +136,13 @@ def _attributes(name: str, call: IrOp) -> dict[str, Any]:
             given[key] = getattr(attribute, "value", None)
     for key in ("clip", "input_forget"):
         if given.get(key):
-            raise Unsupported(f"{name} with {key} cannot be expressed in StableHLO")
+            raise Unsupported(f"{name} with {key} is not supported")
     count = 2 if given.get("direction") == "bidirectional" else 1
     given["activations"] = [x.lower() for x in given.get("activations") or _KINDS[name].activations * count]
     unknown = [x for x in given["activations"] if x not in _ACTIVATIONS]
     if unknown or given.get("activation_alpha") or given.get("activation_beta"):
         raise Unsupported(
-            f"{name} applies {unknown[0] if unknown else 'scaled functions'}, which is not known"
+            f"{name} with the activation {unknown[0] if unknown else 'parameters alpha or beta'} is not supported"
         )
     return given
 
@@ -147,11 +150,11 @@ def _attributes(name: str, call: IrOp) -> dict[str, Any]:
 def directions(
     body: Body, name: str, operands: Mapping[str, TextTensor], given: Mapping[str, Any]
 ) -> list[TextTensor]:
-    """The outputs and last states of all directions, in the node's layout.
+    """Emits the loops of all directions. Returns the outputs and the last states, in the node's layout.
 
-    `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
-    defaults. If weights and biases do not have ONNX's order of gates, its entry `order` has the position of each of
-    ONNX's gates.
+    `given` has ONNX's attributes: `activations` has the functions of all directions in lower case. Attributes with
+    ONNX's default values may be absent. If the gates in weights and biases are not in ONNX's order, `given["order"]`
+    has, for each gate in ONNX's order, its position in the weights.
     """
     kind = _KINDS[name]
     by_batch = bool(given.get("layout"))
@@ -182,7 +185,7 @@ def _one_direction(
     i: int,
     is_back: bool,
 ) -> tuple[TextTensor, list[TextTensor]]:
-    """The output of each step and the last states of one direction."""
+    """Emits the loop of direction i. Returns the outputs of all steps and the last states."""
 
     def own(key: str) -> TextTensor | None:
         value = operands.get(key)
@@ -211,7 +214,7 @@ def _one_direction(
             t = body.subtract(body.number(steps - 1), t)
         new = kind.step(body, direction, body.at(xw, t), state[:-1])
         y = new[0]
-        if lengths is not None:  # beyond a sequence's length, the state stays and the output is zero
+        if lengths is not None:  # after the end of a sequence, the state is kept and the output is 0
             runs = body.rows_of(body.compare(body.spread(t, lengths), lengths, "LT"), y)
             new = [body.select(runs, v, old) for v, old in zip(new, state[:-1], strict=True)]
             y = body.select(runs, y, body.zeros(y.sizes, y.element))
@@ -226,4 +229,4 @@ def _expansion(name: str) -> Expansion:
 
 
 RECURRENT: dict[str, Expansion] = {f"onnx.{name}": _expansion(name) for name in _KINDS}
-"""The expansion of each operator."""
+"""Maps the name of each operator to its expansion."""

@@ -1,4 +1,4 @@
-"""Keeps PyTorch's gradient stops, which an export would lose: `detach`, `no_grad`, and an embedding's padding row.
+"""Keeps PyTorch's gradient stops, which an export would drop: `detach`, `no_grad` and padding rows of embeddings.
 
 y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composite "tidu.stop_gradient"
 """
@@ -21,7 +21,10 @@ _NAME = "tidu.stop_gradient"
 
 
 def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
-    """A composite that stops tangents. Its decomposition is an identity function."""
+    """Replaces a call of the stop operator by a composite that stops gradients, and adds its decomposition to `module`.
+
+    The decomposition is an identity function. Returns the result of the composite.
+    """
     (x,) = call.operands
     function = f"{_NAME}.{len(list(module.body.operations))}"
     text = f'func.func private @"{function}"(%x: {x.type}) -> {x.type} {{ return %x : {x.type} }}'
@@ -34,11 +37,14 @@ def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
 
 
 STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": composite}
-"""The expansion of the operator."""
+"""Maps the name of the stop operator to its expansion."""
 
 
 def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """The decompositions that insert stops, by overload, for `ExportedProgram.run_decompositions`."""
+    """Maps overloads of PyTorch's operators to decompositions that insert stops.
+
+    The result is an argument of `ExportedProgram.run_decompositions`.
+    """
     aten, stop = torch.ops.aten, _operator(torch)
 
     def detach(x: "torch.Tensor") -> "torch.Tensor":
@@ -53,7 +59,7 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
     ) -> Any:
         if scale:
             raise Unsupported(
-                "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
+                "scale_grad_by_freq of an embedding is not supported, because it changes only the derivative"
             )
         if padding_idx < 0:
             return NotImplemented
@@ -66,7 +72,7 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 @functools.cache
 def _operator(torch: ModuleType) -> Any:
-    """A custom PyTorch operator, opaque to torch-mlir."""
+    """Defines the PyTorch operator `tiduc::stop_gradient`, which torch-mlir cannot look into. Returns its overload."""
     name, schema = "tiduc::stop_gradient", "(Tensor x) -> Tensor"
     operator = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
     operator.register_fake(torch.empty_like)
@@ -74,7 +80,7 @@ def _operator(torch: ModuleType) -> Any:
 
 
 def mark_stops(torch: ModuleType, exported: "torch.export.ExportedProgram") -> None:
-    """Inserts stops after `torch.no_grad` blocks and at `detach_`, in an `ExportedProgram`."""
+    """Inserts gradient stops into an `ExportedProgram`, for the results of `torch.no_grad` blocks and for `detach_`."""
     block, in_place = torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.aten.detach_.default
     fresh = torch.ops.aten.lift_fresh_copy.default
     for module in list(exported.graph_module.modules()):
@@ -82,21 +88,26 @@ def mark_stops(torch: ModuleType, exported: "torch.export.ExportedProgram") -> N
             if node.target is block and not node.args[0]:
                 inside = getattr(module, node.args[1].target)
                 if any(other.target is block and other.args[0] for other in inside.graph.nodes):
-                    raise Unsupported("an export does not record torch.enable_grad inside torch.no_grad")
+                    raise Unsupported(
+                        "torch.enable_grad inside torch.no_grad is not supported: an export loses it"
+                    )
                 for item in list(node.users):
                     _stop_at(torch, module.graph, item, item, [item])
-            elif node.target is in_place and node.args[0].target is not fresh:  # else a constant
+            elif node.target is in_place and node.args[0].target is not fresh:  # `fresh` copies a constant
                 _stop_at(torch, module.graph, node.args[0], node, [node.args[0], node])
 
 
 def stop_reads(torch: ModuleType, graph: "torch.fx.Graph", placeholder: "torch.fx.Node") -> None:
-    """Stops the gradient at all reads of an input."""
+    """Replaces all reads of an input by reads of a stopped copy, so that no gradient reaches the input."""
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     _stop_at(torch, graph, placeholder, last, [placeholder])
 
 
 def stop_result(torch: ModuleType, output: "torch.fx.Node", value: "torch.fx.Node") -> "torch.fx.Node":
-    """The value without its derivative, computed before the node `output`, which returns a graph's results."""
+    """Inserts a node before `output`, the node that returns the graph's results. The new node stops `value`'s gradient.
+
+    Returns the new node, or `value` if it has no derivative.
+    """
     if not _is_smooth(torch, value):
         return value
     with output.graph.inserting_before(output):
@@ -110,7 +121,10 @@ def _stop_at(
     place: "torch.fx.Node",
     names: "Sequence[torch.fx.Node]",
 ) -> None:
-    """Replaces reads of `names` after the node `place` by reads of the stopped value. `names` all return `value`."""
+    """Inserts a node after `place` that stops the gradient of `value`.
+
+    `names` are nodes that return the same tensor as `value`. Reads of `names` after the new node become reads of it.
+    """
     if not _is_smooth(torch, value):
         return
     with graph.inserting_after(place):

@@ -1,10 +1,11 @@
 """Rewrites ONNX nodes that gather, scatter, accumulate or reinterpret elements.
 
 BitCast                                     stablehlo.bitcast_convert
-Col2Im                                      a sum of blocks, by ScatterElements
-CumProd                                     prefix products by doubling
-Compress, NonZero                           a gather at the first places where the condition holds
-ReverseSequence, TensorScatter              a gather at places that differ between the entries of a batch
+Col2Im                                      ScatterElements, which adds the blocks into an image
+CumProd                                     log2(n) products of shifted arrays
+Compress                                    a gather at the indices where the condition is true, found by TopK
+NonZero                                     the indices of nonzero elements, found by TopK
+ReverseSequence, TensorScatter              a gather with separate indices for each entry of a batch
 ScatterElements, ScatterND with reduction   stablehlo.scatter
 """
 
@@ -35,10 +36,10 @@ def bit_cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def cumulative_product(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """CumProd by doubling. After step k, element i is the product of elements i - 2^k + 1 to i."""
+    """Computes CumProd by doubling. After step k, element i is the product of the elements i - 2^k + 1 to i of x."""
     axis, given = nodes.constant(node, 1), nodes.attributes(node)
     if axis is None:
-        raise Unsupported(f"its axis is not known; give it with --constant {node.input[1]}=N")
+        raise Unsupported(f"the axis is not a constant; set it with --constant {node.input[1]}=N")
     x = held(nodes, tensor(nodes, node.input[0]))
     d = int(axis.reshape(-1)[0]) % len(x.shape)
     n, width = x.shape[d], 1
@@ -55,7 +56,7 @@ def cumulative_product(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """ScatterElements and ScatterND with a reduction."""
+    """Rewrites ScatterElements and ScatterND with a reduction. Returns None for a node without a reduction."""
     reduction = nodes.attributes(node).get("reduction", "none")
     if reduction == "none":
         return None
@@ -84,7 +85,11 @@ def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
 def _scattered(
     body: Body, x: TextTensor, index: TextTensor, updates: TextTensor, count: int, combine: str
 ) -> list[TextTensor]:
-    """x with the updates combined into it. An index addresses the first `count` dimensions of x."""
+    """Scatters the updates into x, and combines elements with the op `combine`.
+
+    An index consists of `count` numbers, which address the first `count` dimensions of x. Negative numbers count from
+    the end of the dimension.
+    """
     last = len(index.sizes) - 1
     shape = body.constant(str(list(x.sizes[:count])), [count], "i64")
     zero = body.zeros(index.sizes, "i64")
@@ -102,10 +107,13 @@ def _scattered(
 
 
 def column_to_image(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """Adds the blocks at their positions in the image. Elements in the padding are added to one extra element."""
+    """Adds each block into the image at the block's position.
+
+    Elements of blocks that are in the padding are added to one extra element, which the result leaves out.
+    """
     image, block = (nodes.constant(node, i) for i in (1, 2))
     if image is None or block is None:
-        raise Unsupported("needs the sizes of its image and block at import; give them with --constant")
+        raise Unsupported("the sizes of the image and of a block are not constants; set them with --constant")
     given, rank = nodes.attributes(node), len(image)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
     pads = given.get("pads", [0] * 2 * rank)
@@ -128,11 +136,14 @@ def column_to_image(nodes: Nodes, node: "onnx.NodeProto") -> str:
     return total[:, :size].reshape(batch, channels, *image.tolist()).name
 
 
-# ---- places that depend on data ----------------------------------------------------------------------------
+# ---- indices that depend on data ---------------------------------------------------------------------------
 
 
 def first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
-    """The first `count` indices at which a vector of booleans is true, in order."""
+    """The indices of the first `count` true elements of a vector of booleans, in ascending order.
+
+    If fewer elements are true, the indices of false elements follow.
+    """
     number = condition.astype(np.int32).name
     values, places = nodes.fresh(), nodes.fresh()
     nodes.emitted.append(
@@ -167,7 +178,10 @@ def non_zero(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def take_in_batch(x: Tensor, index: Tensor, batch: int, axis: int) -> Tensor:
-    """For each entry b of a batch, the elements of x at `index[b, i]` along an axis. `index` may be an array."""
+    """Gathers along `axis` with separate indices for each entry of the dimension `batch`.
+
+    If `batch` is 0 and `axis` is 1, the result is y[b, i] = x[b, index[b, i]]. `index` may be a tensor or an array.
+    """
     others = [d for d in range(len(x.shape)) if d not in (batch, axis)]
     order = [batch, axis, *others]
     moved = x.transpose(*order)
@@ -216,4 +230,4 @@ MOVES: dict[str, Callable[[Nodes, Any], str | list[str] | None]] = {
     "ScatterND": scatter,
     "TensorScatter": tensor_scatter,
 }
-"""The rewrite of each node type."""
+"""Maps each node type of this module to the function that rewrites it."""

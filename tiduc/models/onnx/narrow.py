@@ -1,11 +1,11 @@
 """Represents ONNX's 2- and 4-bit integers by 8-bit integers, which torch-mlir and every engine support.
 
-INT4, INT2                              INT8 with values of the narrow type
-UINT4, UINT2                            UINT8 with values of the narrow type
-y: INT4 = Cast(x)                       the last 4 bits of x as a signed number
+INT4, INT2                              INT8, with values in the range of the narrow type
+UINT4, UINT2                            UINT8, with values in the range of the narrow type
+y: INT4 = Cast(x)                       the lowest 4 bits of x as a signed number
 y: INT4 = QuantizeLinear(x, ...)        Clip(QuantizeLinear(x, ...), -8, 7)
 
-Other operators move the numbers or read their values, and stay unchanged.
+Nodes of all other operators are kept, because they give the same values for 8-bit operands.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _BITS = {"INT2": 2, "UINT2": 2, "INT4": 4, "UINT4": 4}
 
 
 def widen(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model with 8-bit integers in place of narrower integers. Changes the model in place."""
+    """Replaces 2- and 4-bit integers by 8-bit integers in a model. Changes the model in place and returns it."""
     kinds = {onnx.TensorProto.DataType.Value(name): bits for name, bits in _BITS.items()}
     if not any(kind in kinds for kind in _kinds(model.graph)):
         return model
@@ -40,7 +40,7 @@ def widen(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def _graphs(graph: "onnx.GraphProto") -> Iterator[Any]:
-    """The graph and its subgraphs."""
+    """Yields the graph and all of its subgraphs."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -49,7 +49,7 @@ def _graphs(graph: "onnx.GraphProto") -> Iterator[Any]:
 
 
 def _kinds(graph: "onnx.GraphProto") -> Iterator[int]:
-    """The element types that a graph names."""
+    """Yields the element types that occur in a graph and its subgraphs: of values, initializers and attributes."""
     for each in _graphs(graph):
         for value in (*each.input, *each.value_info, *each.output):
             yield value.type.tensor_type.elem_type
@@ -100,7 +100,7 @@ def _widen_tensor(onnx: ModuleType, tensor: "onnx.TensorProto", kinds: dict[int,
 def _widened(
     onnx: ModuleType, node: "onnx.NodeProto", kinds: dict[int, int], narrow: dict[str, int]
 ) -> list[Any]:
-    """The nodes that replace a node. The last of them computes the result with the original name."""
+    """The nodes that replace a node. The last of these nodes computes the result with the original name."""
     for attribute in node.attribute:
         if attribute.HasField("t"):
             _widen_tensor(onnx, attribute.t, kinds)
@@ -116,13 +116,16 @@ def _widened(
 
 
 def _limits(onnx: ModuleType, target: int, bits: int) -> tuple[int, int]:
-    """The least and the greatest number of a narrow type."""
+    """The smallest and the largest value of a narrow type."""
     least = 0 if onnx.TensorProto.DataType.Name(target).startswith("U") else -(2 ** (bits - 1))
     return least, least + 2**bits - 1
 
 
 def _cast(onnx: ModuleType, node: "onnx.NodeProto", target: int, bits: int) -> list[Any]:
-    """The low bits of the operand, as a 32-bit integer: (x - least) mod 2^bits + least."""
+    """The nodes that compute a Cast to a narrow type, as (x - least) mod 2^bits + least with 32-bit integers.
+
+    `least` is the smallest value of the type.
+    """
     least, _ = _limits(onnx, target, bits)
     y = node.output[0]
 

@@ -1,4 +1,4 @@
-"""Types and constants of an ONNX graph, and an emitter of nodes that replace other nodes."""
+"""Looks up types and constants of an ONNX graph, and emits nodes that replace nodes of the graph."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     import onnx
 
 CALL = "TiducCall"
-"""The type and the domain of a node that calls a StableHLO function; its attribute `text` is the function."""
+"""The operator type of a node that calls a StableHLO function. It is also the name of the operator's domain.
+
+The node's attribute `text` has the text of the function.
+"""
 STOP = "TiducStop"
-"""The type of a node that stops gradients, in the domain `CALL`."""
+"""The operator type, in the domain `CALL`, of a node that returns its operand with derivative zero."""
 
 
 class Nodes:
-    """The state of a rewrite: known types and constants, and the nodes emitted so far."""
+    """The state while the nodes of a graph are rewritten: known types and constants, and the nodes emitted so far."""
 
     def __init__(
         self,
@@ -33,9 +36,9 @@ class Nodes:
         functions: "list[onnx.ModelProto | None]",
         straight_through: bool = False,
     ) -> None:
-        """`prepare` prepares a model for torch-mlir; `functions` collects the models that become functions.
+        """`prepare` prepares a subgraph, given as a model, for torch-mlir. `functions` collects these prepared models.
 
-        With `straight_through`, quantizations have the derivative of their clipping alone.
+        With `straight_through`, a quantization has the derivative of its clipping, as if it did not round.
         """
         self.onnx, self.model, self.graph = onnx, model, model.graph
         self.prepare, self.functions = prepare, functions
@@ -49,9 +52,9 @@ class Nodes:
         }
         self.straight_through = straight_through
         self.floats: dict[str, str] = {}
-        """Maps the name of a quantized number to the name of a float with its value and derivative."""
+        """Maps the name of a quantized value to the name of a float value that equals it and has a derivative."""
         self.sequences: dict[str, list[str]] = {}
-        """The values in each sequence."""
+        """Maps the name of a sequence to the names of the sequence's elements."""
         self.emitted: list[Any] = []
         self.renamed: dict[str, str] = {}
         self.again = False
@@ -61,7 +64,7 @@ class Nodes:
     # ---- facts ---------------------------------------------------------------------------------------------
 
     def shape(self, name: str) -> list[int | None]:
-        """The sizes of a value, None for a dynamic dimension; raises `Unsupported` if its rank is unknown."""
+        """The sizes of a value, with None for a dynamic size. Raises `Unsupported` if the rank is unknown."""
         if name in self.constants:
             return list(self.constants[name].shape)
         type_ = self.types.get(name)
@@ -83,12 +86,15 @@ class Nodes:
         return sizes
 
     def chosen(self, name: str, axis: int) -> int:
-        """The size along an axis of a result whose size depends on data. Raises `Unsupported` if no size is given."""
+        """The size that the user gave for an axis of a result. Raises `Unsupported` if the user gave none.
+
+        For results whose size depends on data.
+        """
         n = self.shape(name)[axis] if self.has_rank(name) else None
         if n is None:
             place = f"{name}.{axis}"
             raise Unsupported(
-                f"the size of its result depends on data; give the size with --size {place}=N "
+                f"the size of the result depends on data; give the size with --size {place}=N "
                 f"(sizes={{{place!r}: N}} in Python)"
             )
         return n
@@ -98,16 +104,16 @@ class Nodes:
         return self.has_rank(name) and None not in self.shape(name)
 
     def constant(self, node: "onnx.NodeProto", i: int) -> Array | None:
-        """Operand i of the node if it is a constant. None if it is absent or not a constant."""
+        """The value of operand i of the node. Returns None if the operand is absent or is not a constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
 
     def attributes(self, node: "onnx.NodeProto") -> dict[str, Any]:
-        """The attributes of a node by name; strings are decoded."""
+        """Maps the names of a node's attributes to the attributes' values. Decodes strings."""
         values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """The element type of a value; raises `Unsupported` if it is not known."""
+        """The element type of a value. Raises `Unsupported` if the type is not known."""
         if name in self.constants:
             return self.constants[name].dtype
         if name not in self.types or not self.types[name].elem_type:
@@ -116,24 +122,24 @@ class Nodes:
         return dtype
 
     def like(self, node: "onnx.NodeProto", number: float) -> Array:
-        """A scalar with the element type of the node's first operand."""
+        """Returns `number` as a scalar with the element type of the node's first operand."""
         return np.asarray(number, self.dtype(node.input[0]))
 
     def like_result(self, node: "onnx.NodeProto", number: float) -> Array:
-        """A scalar with the element type of the node's first result."""
+        """Returns `number` as a scalar with the element type of the node's first result."""
         return np.asarray(number, self.dtype(node.output[0]))
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *inputs: str | ArrayLike, **attributes: Any) -> str:
-        """Emits a node and returns the name of its output; inputs are names or arrays."""
+        """Emits a node and returns the name of its output. An input is the name of a value, or an array."""
         name = self.fresh()
         names = [x if isinstance(x, str) else self.hold(np.asarray(x)) for x in inputs]
         self.emitted.append(self.onnx.helper.make_node(op, names, [name], **attributes))
         return name
 
     def hold(self, array: Array) -> str:
-        """Adds a constant and returns its name."""
+        """Adds the array to the graph as a constant, and returns the constant's name."""
         name = self.fresh()
         self.constants[name] = array
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
@@ -158,7 +164,10 @@ class Nodes:
         return names
 
     def stop(self, x: str, shaped: str, dtype: DTypeLike) -> str:
-        """x without its derivative. x has the shape of the value `shaped`, and elements of type `dtype`."""
+        """Emits a node that returns x with derivative zero, and returns the name of the node's result.
+
+        x has the shape of the value `shaped` and the element type `dtype`.
+        """
         name = self.fresh()
         info = self.info(name, self._dynamic(shaped), element(dtype))
         self.graph.value_info.append(info)
@@ -167,14 +176,14 @@ class Nodes:
         return name
 
     def info(self, name: str, sizes: Sequence[int], element: str) -> Any:
-        """ONNX's record of a value's type; a size that is not an `int` is dynamic."""
+        """A `ValueInfoProto` for a value with the given name and type. A size that is not an `int` is dynamic."""
         to = self.onnx.helper.np_dtype_to_tensor_dtype(DTYPES[element])
         return self.onnx.helper.make_tensor_value_info(
             name, to, [n if isinstance(n, int) else None for n in sizes]
         )
 
     def _dynamic(self, name: str) -> list[Any]:
-        """The sizes of a value, for the argument types of a function; '?' stands for a dynamic size."""
+        """The sizes of a value as they are written in a type of MLIR, with "?" for a dynamic size."""
         return ["?" if n is None else n for n in self.shape(name)]
 
     def fresh(self) -> str:
@@ -183,19 +192,19 @@ class Nodes:
 
 
 def version(model: "onnx.ModelProto") -> int:
-    """The version of ONNX's own operators in a model."""
+    """The version of ONNX's default operator set that a model imports."""
     return int(next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx")))
 
 
 def element(dtype: DTypeLike) -> str:
-    """The element type of StableHLO for a type of NumPy; raises `Unsupported` if there is none."""
+    """The name of the StableHLO element type for a NumPy type. Raises `Unsupported` if StableHLO lacks the type."""
     if np.dtype(dtype) not in ELEMENTS:
         raise Unsupported(
-            f"arrays of {np.dtype(dtype).name} are not supported; cast them to a wider type before"
+            f"arrays of {np.dtype(dtype).name} are not supported; cast them to a wider type first"
         )
     return ELEMENTS[np.dtype(dtype)]
 
 
 def operand(node: "onnx.NodeProto", i: int) -> str:
-    """The name of operand i of the node. "" if it is absent."""
+    """The name of operand i of the node, or "" if the operand is absent."""
     return str(node.input[i]) if i < len(node.input) else ""

@@ -1,6 +1,6 @@
-"""Rewrites the optimizers of `ai.onnx.preview.training` as their formulas.
+"""Rewrites the optimizers of `ai.onnx.preview.training` as arithmetic.
 
-Source: ONNX's operators, Adagrad, Adam and Momentum; the names are ONNX's.
+Source: ONNX's specification of the operators Adagrad, Adam and Momentum. Variables are named as in the specification.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 _Step = Callable[[Tensor, Tensor, list[Tensor], Mapping[str, Any]], list[Tensor]]
-"""(rate, iteration, parameter with its regularized gradient and states, attributes) -> new parameter and states."""
+"""One update of a parameter: (learning rate, iteration, values, attributes) -> [new parameter, new states...].
+
+`values` are the parameter, its gradient with the L2 penalty, and the states.
+"""
 
 
 def _adagrad(r: Tensor, t: Tensor, values: list[Tensor], given: Mapping[str, Any]) -> list[Tensor]:
@@ -70,4 +73,4 @@ OPTIMIZERS: dict[str, Callable[[Nodes, Any], list[str]]] = {
     "Adam": _rewrite(_adam, 2),
     "Momentum": _rewrite(_momentum, 1),
 }
-"""The rewrite of each node type."""
+"""Maps the operator type of each optimizer to the function that rewrites its nodes."""

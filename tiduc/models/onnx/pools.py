@@ -1,9 +1,9 @@
 """Rewrites ONNX's pooling: means and norms become sums over windows, by StableHLO's `reduce_window`.
 
-    AveragePool(x)     the sums of the windows, divided by the number of elements that count
-    LpPool(x)          the p-th root of the sums of |x|^p
+    AveragePool(x)     the sum of each window, divided by the number of its elements that count
+    LpPool(x)          the p-th root of the sum of |x|^p over each window
 
-With `ceil_mode` or `auto_pad`, the padding at the end is enlarged, so that the last windows stay inside.
+With `ceil_mode`, the padding at the end is enlarged until it contains the last window.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """MaxPool with `ceil_mode`, as one without it and with more padding.
+    """Rewrites a MaxPool with `ceil_mode` as a MaxPool with more padding at the end. Pools UINT8 elements as floats.
 
-    Padding has the lowest value, so it does not change a maximum.
+    The padding has the lowest value of the type, so that it does not change a maximum. Returns None for other nodes.
     """
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype == np.uint8 and len(node.output) == 1:
@@ -32,14 +32,14 @@ def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
         return nodes.emit("Cast", whole, to=kinds.UINT8)
     if nodes.like(node, 0).dtype.kind == "u":
         raise Unsupported(
-            "of unsigned integers that gives indices crashes torch-mlir; cast the operand to float before"
+            "torch-mlir crashes on a MaxPool of unsigned integers with indices; cast the operand to float first"
         )
     if not given.pop("ceil_mode", 0):
         return None
     before, after = _pads(nodes, node, True)
     if len([y for y in node.output if y]) > 1:
         raise Unsupported(
-            "with ceil_mode and indices cannot be expressed in StableHLO; leave out ceil_mode and pad the operand"
+            "a MaxPool with both ceil_mode and indices is not supported; leave out ceil_mode and pad the operand"
         )
     given.pop("auto_pad", None)
     return nodes.emit("MaxPool", node.input[0], **(given | {"pads": [*before, *after]}))
@@ -52,7 +52,7 @@ def mean(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
         is_plain = not given.get("ceil_mode") and given.get("auto_pad", "NOTSET") == "NOTSET" and rank < 3
         if is_plain and not given.get("dilations"):
             return None
-        raise Unsupported("needs static sizes of the dimensions of its windows; set them with --size NAME=N")
+        raise Unsupported("the pooled dimensions need static sizes; set these sizes with --size NAME=N")
     before, after = _pads(nodes, node, bool(given.get("ceil_mode", 0)))
     inside = (before, after)
     if not given.get("auto_pad", "NOTSET").startswith("SAME"):
@@ -108,7 +108,10 @@ def _window_sums(
 
 
 def _pads(nodes: Nodes, node: "onnx.NodeProto", ceil_mode: bool) -> tuple[list[int], list[int]]:
-    """The padding before and after. With `ceil_mode`, enlarged so that the last windows stay inside."""
+    """The padding before and after the elements of each spatial dimension.
+
+    With `ceil_mode`, the padding after the elements is enlarged until it contains the last window.
+    """
     given, sizes = nodes.attributes(node), nodes.sizes(node.input[0])[2:]
     rank = len(sizes)
     pads = list(given.get("pads", [0] * 2 * rank))

@@ -1,11 +1,12 @@
 """Prepares an ONNX model for torch-mlir: infers shapes, expands functions, folds constants, and rewrites nodes.
 
-    a node with a definition in other nodes      these nodes
-    Shape of a static shape, node of constants   a constant
+    a node whose operator has a definition       the nodes of the definition
+    Shape of a value with static shape           a constant
+    a node with constant operands                a constant
     a node in the table of rewrites              other nodes, or a call of a StableHLO function
     If, Loop, Scan                               a call of a StableHLO function; the subgraphs become functions
 
-These steps are repeated while rewrites emit nodes that have rewrites themselves.
+These steps are repeated until no emitted node has a rewrite.
 """
 
 from types import ModuleType
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import onnx
 
 _LARGEST = 1 << 20
-"""Constants with more elements are not folded."""
+"""A node is not folded if one of its operands or results has more elements than this number."""
 
 _ROUNDS = 20
 _OWN = ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training")
@@ -39,17 +40,18 @@ def prepare(
     functions: "list[onnx.ModelProto | None]",
     straight_through: bool = False,
 ) -> "onnx.ModelProto":
-    """The model with only nodes that torch-mlir lowers. Adds the models that the nodes call to `functions`.
+    """Returns the model with rewrites of all nodes that torch-mlir cannot lower. May change `model`.
 
-    With `straight_through`, quantizations have the derivative of their clipping alone. Raises `Unsupported` at a node
-    that StableHLO cannot express.
+    Each subgraph of a control-flow node becomes a model of its own, which is appended to `functions`. With
+    `straight_through`, a quantization has the derivative of its clipping, as if it did not round. Raises `Unsupported`
+    if StableHLO cannot express a node.
     """
     if all(each.domain != CALL for each in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid(CALL, 1))
     model = _with_shapes(onnx, model)
     for _ in range(_ROUNDS):
         _fix(onnx, model)
-        while expand(onnx, model):  # a definition may use functions that have definitions too
+        while expand(onnx, model):  # a definition may contain nodes that have definitions too
             model = _with_shapes(onnx, model)
         again = _rewrite(_nodes(onnx, model, functions, straight_through))
         model = _with_shapes(onnx, model)
@@ -59,7 +61,7 @@ def prepare(
 
 
 def _has_known_shape(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Whether a node reads a shape that is now known. Another round can then fold the node."""
+    """Whether the model has a Shape or Size node of a value with static shape, which another round can fold."""
     nodes = _nodes(onnx, model, [])
     return any(
         node.op_type in ("Shape", "Size") and nodes.is_static(node.input[0]) for node in model.graph.node
@@ -89,14 +91,14 @@ def _nodes(
 
 
 def _fix(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Replaces operands by constants where the declared shapes determine the operands."""
+    """Replaces operands whose values follow from the declared shapes by constants."""
     nodes = _nodes(onnx, model, [])
     for node in model.graph.node:
         fix_operands(nodes, node)
 
 
 def _rewrite(nodes: Nodes) -> bool:
-    """Rewrites a graph's nodes in place; returns whether the new nodes need another round."""
+    """Rewrites a graph's nodes in place. Returns whether the emitted nodes may have rewrites themselves."""
     onnx, model = nodes.onnx, nodes.model
     kept: list[Any] = []
     results = {each.name for each in model.graph.output}
@@ -132,7 +134,7 @@ def _rewrite(nodes: Nodes) -> bool:
 
 
 def _replacement(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """The names of the values that replace the node's results; None if the node stays."""
+    """The names of the values that replace the node's results. Returns None if the node is not replaced."""
     try:
         found: str | list[str] | None = pass_through(nodes, node)
         found = select_axes(nodes, node) if found is None else found
@@ -160,7 +162,10 @@ _DRAWING = frozenset(
 
 
 def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
-    """Folds a node with constant operands into constants; returns whether it did."""
+    """Replaces the node's results by constants if they are known. Returns whether the results were replaced.
+
+    Results are known if all operands are constants, or if the node is a Shape or Size of a value with static shape.
+    """
     names = [name for name in node.output if name]
     if any(a.HasField("g") or a.graphs for a in node.attribute):
         return False
@@ -187,7 +192,7 @@ def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
 
 
 def _is_weight(nodes: Nodes, node: "onnx.NodeProto") -> bool:
-    """Whether a node converts the integers of a quantized weight to floats, which take four times the memory."""
+    """Whether a node casts a quantized weight from 8-bit integers to floats, which take more memory."""
     if node.op_type != "Cast":
         return False
     codes, to = nodes.constants[node.input[0]], nodes.attributes(node)["to"]
@@ -199,7 +204,10 @@ def _is_weight(nodes: Nodes, node: "onnx.NodeProto") -> bool:
 
 
 def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
-    """The results of a node with constant operands, by ONNX's evaluator; None if it fails or a result is large."""
+    """The results of a node with constant operands, computed by ONNX's evaluator.
+
+    Returns None if the evaluator fails, or if a result is not an array or is too large.
+    """
     from onnx.reference import ReferenceEvaluator
 
     helper = nodes.onnx.helper
@@ -215,7 +223,7 @@ def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
     )
     try:
         values = ReferenceEvaluator(model).run(None, given)
-    except Exception:  # torch-mlir may know an op that the evaluator does not
+    except Exception:  # torch-mlir may lower a node that the evaluator rejects
         return None
     arrays = [x for x in values if isinstance(x, np.ndarray | np.generic)]
     if len(arrays) < len(values) or any(x.size > _LARGEST for x in arrays):

@@ -1,16 +1,15 @@
-"""Rewrites ONNX's quantized operators as float arithmetic on the quantized numbers.
+"""Rewrites ONNX's quantized operators as float arithmetic on the quantized values.
 
     QuantizeLinear(x, scale, zero)       cast(clip(round(x / scale) + zero))
     DequantizeLinear(q, scale, zero)     (float(q) - zero) * scale
-    QLinearConv, QLinearMatMul           the op on float(q) - zero, times both scales, quantized
-    ConvInteger                          the op on float(q) - zero, as integers
-
-    MatMulInteger                        the op on float(q) - zero, if it must have a derivative
+    QLinearConv, QLinearMatMul           Conv or MatMul of float(q) - zero, times both scales, then QuantizeLinear
+    ConvInteger                          Conv of float(q) - zero, cast to an integer type
+    MatMulInteger                        MatMul of float(q) - zero, if it needs a derivative; otherwise unchanged
 
 Sums of products are exact while they are below 2^24. Rounding has derivative zero. With the straight-through estimator,
-a quantized number within its limits has the derivative of x / scale + zero, and a number outside has derivative zero.
-For the estimator, each quantized number has a float with this derivative. Nodes that convert the number to a float read
-the float instead.
+however, a quantized value has the derivative of x / scale + zero if it is within the limits of its type, and derivative
+zero if it was clipped. To obtain this derivative, the rewrite records a float value for each quantized value
+(`Nodes.floats`). Nodes that cast the quantized value to float read the recorded value instead.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
 _FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _NARROW = ("int8", "uint8", "int16", "uint16", *_FLOATS)
-"""Types to which a quantization clips."""
+"""The types of quantized values that the rewrites support."""
 
 
 def _dtype(nodes: Nodes, name: str) -> Any:
-    """The element type of a value; None if it is not known."""
+    """The element type of a value, or None if the type is not known."""
     if name in nodes.constants:
         return nodes.constants[name].dtype
     known = nodes.types.get(name)
@@ -39,7 +38,10 @@ def _dtype(nodes: Nodes, name: str) -> Any:
 
 
 def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
-    """A vector reshaped to `rank` dimensions, with its elements along an axis. A scalar is returned unchanged."""
+    """Reshapes a vector to `rank` dimensions with its elements along `axis`, and a vector of size 1 to a scalar.
+
+    Returns x unchanged if it is not a vector.
+    """
     if len(nodes.shape(x)) != 1 or nodes.shape(x) == [1]:
         return nodes.emit("Reshape", x, np.zeros(0, np.int64)) if nodes.shape(x) == [1] else x
     sizes = [-1 if d == axis % rank else 1 for d in range(rank)]
@@ -47,7 +49,7 @@ def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
 
 
 def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: DTypeLike) -> str:
-    """The quantized numbers minus their zero point, as floats."""
+    """The quantized values x minus their zero point, as floats. `zero` is "" if there is no zero point."""
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
     number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
     if not zero:
@@ -58,9 +60,9 @@ def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: DTypeLik
 def _quantized(
     nodes: Nodes, x: str, scale: str, zero: str, to: np.dtype[Any], shaped: str, like: np.dtype[Any]
 ) -> str:
-    """The floats `x` of type `like`, quantized to the type `to`. `scale` and `zero` are broadcast to the shape of `x`.
+    """Quantizes `x`, which has elements of the float type `like`, to the type `to`.
 
-    `shaped` is a value of the shape of `x`.
+    `scale` and `zero` must broadcast to the shape of `x`. `shaped` names a value with the shape of `x`.
     """
     helper = nodes.onnx.helper
     kinds = helper.np_dtype_to_tensor_dtype(like), helper.np_dtype_to_tensor_dtype(to)
@@ -70,30 +72,30 @@ def _quantized(
         whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=kinds[0]))
     if to.name not in _FLOATS:
         limits, wide = np.iinfo(to), np.float32
-        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # half precision lacks some limits
+        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # f16 cannot represent all limits
         whole = _clipped(nodes, whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
-    nodes.again = True  # the new casts may have rewrites
+    nodes.again = True  # the emitted casts may have rewrites
     return _with_float(nodes, nodes.emit("Cast", whole, to=kinds[1]), whole)
 
 
 def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
-    """Returns `quantized`, after recording `number`, a float with the same value and with a derivative."""
+    """Returns `quantized`. For the straight-through estimator, records `number` as its equal with a derivative."""
     if nodes.straight_through:
         nodes.floats[quantized] = number
     return quantized
 
 
 def _rounded(nodes: Nodes, x: str, shaped: str, like: np.dtype[Any]) -> str:
-    """x rounded to the nearest integer, with derivative one for the straight-through estimator."""
+    """Rounds x to the nearest integer. With the straight-through estimator, the derivative is one."""
     whole = nodes.emit("Round", x)
     if not nodes.straight_through:
         return whole
-    rest = nodes.emit("Sub", whole, x)  # the difference is exact, and so is the sum
+    rest = nodes.emit("Sub", whole, x)  # both this difference and the sum below are exact
     return nodes.emit("Add", x, nodes.stop(rest, shaped, like))
 
 
 def _clipped(nodes: Nodes, x: str, least: ArrayLike, most: ArrayLike) -> str:
-    """x within limits, with derivative one at the limits for the straight-through estimator."""
+    """Clips x to [least, most]. With the straight-through estimator, the derivative at both limits is one."""
     if not nodes.straight_through:
         return nodes.emit("Clip", x, least, most)
     above = nodes.emit("Where", nodes.emit("Less", x, least), least, x)
@@ -101,14 +103,16 @@ def _clipped(nodes: Nodes, x: str, least: ArrayLike, most: ArrayLike) -> str:
 
 
 def _per_element(nodes: Nodes, node: "onnx.NodeProto", scale: str) -> str:
-    """A scale or a zero point in a shape that broadcasts to the node's first operand."""
+    """Reshapes or repeats a scale or a zero point so that it broadcasts to the shape of the node's first operand."""
     given, shape = nodes.attributes(node), nodes.shape(node.input[0])
     axis, block = given.get("axis", 1), given.get("block_size", 0)
     if not scale or not block:
         return scale and _along(nodes, scale, axis, len(shape))
     n = shape[axis % len(shape)]
     if n is None:
-        raise Unsupported("in blocks needs a static size of its axis; set it with --size NAME=N")
+        raise Unsupported(
+            "the axis of a quantization in blocks needs a static size; set it with --size NAME=N"
+        )
     return nodes.emit("Gather", scale, np.arange(n) // block, axis=axis)
 
 
@@ -137,7 +141,7 @@ def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     if given.get("output_dtype") or not nodes.has_rank(scale):
         return None
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
-    nodes.again = True  # the new casts may have rewrites
+    nodes.again = True  # the emitted casts may have rewrites
     number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
     if zero:
         number = nodes.emit("Sub", number, nodes.emit("Cast", _per_element(nodes, node, zero), to=kind))
@@ -147,7 +151,10 @@ def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 def _product(
     nodes: Nodes, node: "onnx.NodeProto", axes: tuple[int, int, int], multiply: Callable[[str, str], str]
 ) -> str | None:
-    """A quantized product. Scale vectors lie along `axes`: one axis for each operand, and one for the result."""
+    """Rewrites a quantized product, or returns None if the element types are not supported.
+
+    `axes` are the axes of the first operand, the second operand and the result that have separate scales per index.
+    """
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     like = _dtype(nodes, sx)
     to = _dtype(nodes, zy)
@@ -182,7 +189,7 @@ def _qlinear_conv(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _qlinear_matmul(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """A product of matrices with one scale per operand; None for vectors of scales, which belong to no single axis."""
+    """Rewrites a product of matrices if each operand has a single scale. Returns None if a scale is a vector."""
     if any(nodes.shape(node.input[i]) not in ([], [1]) for i in (1, 4)):
         return None
     return _product(nodes, node, (-2, -1, -1), lambda x, w: nodes.emit("MatMul", x, w))
@@ -201,7 +208,10 @@ def _conv_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _matmul_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The product as floats, for the straight-through estimator. Otherwise None: torch-mlir lowers the product."""
+    """Computes the product in floats if an operand has a derivative (straight-through estimator).
+
+    Otherwise returns None, because torch-mlir lowers the product of integers.
+    """
     x, w, zx, zw = (operand(node, i) for i in range(4))
     if x not in nodes.floats and w not in nodes.floats:
         return None
@@ -213,7 +223,7 @@ def _matmul_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
 
 
-# ---- other nodes that read quantized numbers -----------------------------------------------------------------
+# ---- other nodes that read quantized values ------------------------------------------------------------------
 
 _MOVES = frozenset(
     (
@@ -221,15 +231,17 @@ _MOVES = frozenset(
         *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
     )
 )
-"""Nodes that return elements of their operands."""
+"""The types of nodes whose results consist of elements of their operands."""
 
 _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape", "Size"})
 
 
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Applies a node that moves quantized numbers to the floats of these numbers, too. Returns a replacement of a Cast.
+    """Keeps derivatives through a node that reads a quantized value with a recorded float value (`Nodes.floats`).
 
-    Raises `Unsupported` for an arithmetic node, because its result has no derivative.
+    Applies a node that rearranges elements, such as Reshape, to the float value too, and returns None. Replaces a Cast
+    by a Cast of the float value, and returns the name of the new result. Raises `Unsupported` for an arithmetic node,
+    because the estimator defines no derivative of its result.
     """
     read = [nodes.renamed.get(x, x) for x in _read_by(node)]
     if not any(x in nodes.floats for x in read) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):
@@ -260,7 +272,7 @@ def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _read_by(node: "onnx.NodeProto") -> Iterator[str]:
-    """The names of values that a node and its bodies read, and of values that its bodies define."""
+    """Yields the names of all values that a node and its subgraphs read, and of the values that subgraphs return."""
     yield from node.input
     for attribute in node.attribute:
         yield from (y.name for y in attribute.g.output)
@@ -279,7 +291,10 @@ _REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
 
 
 def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The result of the node's rewrite. Raises `Unsupported` if a node without a rewrite needs a derivative."""
+    """The name of the value that replaces the node's result. Returns None if the node has no rewrite.
+
+    Raises `Unsupported` if a node without a rewrite needs a derivative.
+    """
     found = _REWRITES[node.op_type](nodes, node)
     is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
     if found is None and nodes.straight_through and is_active:
@@ -290,4 +305,4 @@ def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 QUANTIZED = dict.fromkeys(_REWRITES, _rewritten)
-"""The rewrite of each quantized node type."""
+"""Maps each quantized operator type to the function that rewrites its nodes."""

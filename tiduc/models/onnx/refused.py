@@ -1,4 +1,4 @@
-"""Operators of ONNX that StableHLO cannot express, each with the reason and a way out."""
+"""Refuses operators of ONNX that StableHLO cannot express. Each message has the reason and a workaround."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -44,6 +44,6 @@ def refuse_types(onnx: ModuleType, graph: "onnx.GraphProto") -> None:
 
 
 def refuse(node: "onnx.NodeProto") -> None:
-    """Raises `Unsupported` for a node without StableHLO."""
+    """Raises `Unsupported` if StableHLO cannot express the node's operator."""
     if node.op_type in _REFUSED:
         raise Unsupported(_REFUSED[node.op_type])

@@ -1,6 +1,7 @@
-"""Rewrites ONNX's Resize and Upsample: a gather for mode nearest, else a product with a matrix, per dimension.
+"""Rewrites ONNX's Resize and Upsample, one dimension at a time.
 
-Scales and sizes may be operands if the model declares the shape of the result.
+In mode nearest, a dimension is resized by a gather, and otherwise by a product with a matrix. Scales and sizes need not
+be constants if the model declares the shape of the result.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,9 @@ def resize(nodes: Nodes, node: "onnx.NodeProto") -> str:
         if not crops and not isinstance(scale, Tensor) and scale == 1:
             continue  # a scale operand may differ from 1 even if the sizes are equal
         if n is None or m is None:
-            raise Unsupported("a dimension that it scales is dynamic; set it with --size NAME=N")
+            raise Unsupported(
+                "a dimension that is resized has a dynamic size; set the size with --size NAME=N"
+            )
         parts = None if region is None or not crops else (region[i], region[len(axes) + i])
         weights, outside = table(n, m, scale, parts, given)
         x = _along(nodes, node, x, d, len(shape), weights)
@@ -50,7 +53,7 @@ def resize(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _read(nodes: Nodes, name: str) -> Any:
-    """The value of a vector: an array if it is constant, else a tensor; None if it is absent or empty."""
+    """The vector named `name`: an array if it is a constant, else a `Tensor`. Returns None if it is absent or empty."""
     if not name or (nodes.is_static(name) and 0 in nodes.sizes(name)):
         return None
     found = tensor(nodes, name)
@@ -60,7 +63,7 @@ def _read(nodes: Nodes, name: str) -> Any:
 def _scales_and_sizes(
     nodes: Nodes, node: "onnx.NodeProto", given: Any, shape: list[int | None], axes: list[int], is_old: bool
 ) -> tuple[list[Any], list[int | None]]:
-    """The scale and the size of the result, for each axis."""
+    """Two lists with an entry for each resized axis: the scales, and the sizes of the result."""
     scales = (
         np.asarray(given["scales"]) if "scales" in given else _read(nodes, operand(node, 1 if is_old else 2))
     )
@@ -77,7 +80,7 @@ def _scales_and_sizes(
         return scales.tolist(), [None if n is None else int(np.floor(n * s)) for n, s in pairs]
     if sizes is None or (isinstance(sizes, Tensor) and None in declared):
         raise Unsupported(
-            "needs its scales or sizes: give them with --constant, or declare the shape of the result"
+            "the scales or sizes are not known: set them with --constant, or declare the shape of the result"
         )
     policy = given.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
@@ -95,7 +98,7 @@ def _scales_and_sizes(
 
 
 def _along(nodes: Nodes, node: "onnx.NodeProto", x: str, d: int, rank: int, weights: Tensor) -> str:
-    """The product of x with the matrix `weights` along dimension d. If `weights` are indices, a gather of x."""
+    """Multiplies x by the matrix `weights` along dimension d, or gathers from x if `weights` is a vector of indices."""
     dtype = nodes.dtype(node.input[0])
     if len(weights.shape) == 1:
         index = weights.name if isinstance(weights, Tensor) else weights

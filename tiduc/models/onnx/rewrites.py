@@ -1,9 +1,9 @@
 """Rewrites ONNX nodes that torch-mlir cannot lower, or lowers wrongly, in terms of other nodes.
 
-    Resize                                           a gather (nearest), or a product with a matrix, per dimension
-    Pad, other than mode constant                    a gather per dimension
-    MaxPool, AveragePool with ceil_mode              the op without ceil_mode, with more padding at the end
-    Mod, LpNormalization, OneHot, Swish              their formulas
+    Resize                                    for each dimension, a gather (mode nearest) or a product with a matrix
+    Pad in a mode other than constant         a gather for each dimension
+    MaxPool with ceil_mode                    MaxPool without ceil_mode, with more padding at the end
+    Mod, LpNormalization, OneHot, Swish       the arithmetic that defines the operator
 
 The emitted nodes are valid in the model's opset version.
 """
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     import onnx
 
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
-"""(nodes, node) -> the names that replace its outputs, a string if there is only one name; None if the node stays."""
+"""Maps (nodes, node) to the names of the values that replace the node's outputs. One name may be a string.
+
+Returns None if the node is not replaced.
+"""
 
 # ---- sizes and windows -------------------------------------------------------------------------------------
 
@@ -48,8 +51,7 @@ def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     shape = nodes.shape(node.input[0])
     if widths is None or (len(node.input) > 3 and node.input[3] and axes is None):
         raise Unsupported(
-            f"mode {mode} needs constant widths and axes; widths known only at run time need a declared shape"
-            " of the result"
+            f"mode {mode} needs constant widths and axes, unless the model declares the shape of the result"
         )
     along = range(len(shape)) if axes is None else [int(d) % len(shape) for d in axes]
     x, count = node.input[0], len(widths) // 2
@@ -59,7 +61,7 @@ def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
             continue
         if n is None:
             raise Unsupported(
-                f"mode {mode} needs static sizes of the dimensions that it pads; set them with --size"
+                f"mode {mode} needs static sizes of the padded dimensions; set these sizes with --size"
             )
         places = np.pad(np.arange(n), (max(before, 0), max(after, 0)), mode)
         places = places[max(-before, 0) : len(places) - max(-after, 0)]
@@ -68,7 +70,7 @@ def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _padded_by_zeros(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Pad of mode constant with axes, as a Pad of all dimensions."""
+    """Rewrites a Pad of mode constant that has axes as a Pad of all dimensions. Returns None for other nodes."""
     widths, axes = nodes.constant(node, 1), nodes.constant(node, 3)
     if widths is None or axes is None:
         return None
@@ -83,7 +85,7 @@ def _padded_by_zeros(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _recurrent(nodes: Nodes, node: "onnx.NodeProto") -> None:
-    """Names all outputs, so that later code can identify them."""
+    """Gives a name to each output that has none, so that later code can identify the outputs by position."""
     count = 3 if node.op_type == "LSTM" else 2
     node.output.extend([""] * (count - len(node.output)))
     for i, name in enumerate(node.output):
@@ -133,4 +135,4 @@ REWRITES: dict[str, Rewrite] = {
     **QUANTIZED,
     **SEQUENCES,
 }
-"""The rewrite of each node type."""
+"""Maps each operator type to the function that rewrites its nodes."""

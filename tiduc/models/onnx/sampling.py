@@ -1,6 +1,6 @@
 """Rewrites ONNX's GridSample and DeformConv: weighted sums of elements at positions that depend on data.
 
-Source: ONNX's operators, GridSample and DeformConv; the cubic weights have a = -0.75.
+Source: ONNX's specification of the operators GridSample and DeformConv. The parameter a of the cubic weights is -0.75.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,10 @@ def grid_sample(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _inside(x: Tensor, n: int, padding: str, is_aligned: bool) -> Any:
-    """Maps a coordinate of a padded dimension to one of the dimension itself. The caller handles padding by zeros."""
+    """Maps coordinates outside a dimension of size n to coordinates inside, for padding by border or by reflection.
+
+    Returns x unchanged for padding by zeros, which the caller handles.
+    """
     if padding == "border":
         return clip(x, 0, n - 1)
     if padding != "reflection":
@@ -68,9 +71,9 @@ def _inside(x: Tensor, n: int, padding: str, is_aligned: bool) -> Any:
 
 
 def sampled(x: Tensor, points: Sequence[Tensor], mode: str, padding: str, is_aligned: bool = True) -> Any:
-    """The values of x at points. x is N x C x ..., and the result is N x P x C.
+    """Interpolates x, of shape N x C x spatial dimensions, at P points per batch entry. The result is N x P x C.
 
-    `points` has N x P coordinates for each dimension.
+    `points` has a tensor of N x P coordinates for each spatial dimension.
     """
     count, channels, *sizes = x.shape
     rank = len(sizes)
@@ -101,11 +104,11 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda away: maximum(1 - away, 0),
     "cubic": lambda away: cubic(away, -0.75),
 }
-"""By mode, a function that maps an element's distance to its weight; None stands for a weight of one."""
+"""Maps a mode to the function from the distance of an element to its weight. The weight None means one."""
 
 
 def deformable(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """The product of the weights with x, sampled at the offset positions of each window."""
+    """Rewrites DeformConv: samples x at the offset positions of each window, then multiplies by the weights."""
     given = nodes.attributes(node)
     x, w, offset = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1, 2))
     bias, mask = (tensor(nodes, node.input[i]) if operand(node, i) else None for i in (3, 4))

@@ -1,4 +1,4 @@
-"""Replaces ONNX sequences of known length by the values in the sequences.
+"""Replaces ONNX sequences of known length by separate values, one for each element.
 
     s = SplitToSequence(x, 2); y = SequenceAt(s, 1)     ->  y = Slice(x, 2, 4)
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _split(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
-    """Slices along the axis. Each slice has size 1 unless an operand gives the sizes."""
+    """Splits the operand along the axis into slices. Each slice has size 1 unless an operand gives the sizes."""
     x, given = node.input[0], nodes.attributes(node)
     shape, counts = nodes.shape(x), nodes.constant(node, 1)
     if counts is None and operand(node, 1):
@@ -73,22 +73,23 @@ def _concat(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _record_sequence(nodes: Nodes, node: "onnx.NodeProto", values: list[str]) -> list[str]:
-    """Records the values in the sequence that a node returns. Returns no names, so that the node is removed."""
+    """Records `values` as the elements of the sequence that the node returns. Returns [], which removes the node."""
     nodes.sequences[node.output[0]] = values
     return []
 
 
 def _values(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
-    """The values in the sequence that the node reads."""
+    """The names of the elements of the sequence that is the node's first operand."""
     if node.input[0] not in nodes.sequences:
         raise Unsupported(SEQUENCE)
     return nodes.sequences[node.input[0]]
 
 
 def _position(nodes: Nodes, node: "onnx.NodeProto", i: int, last: int, default: int = 0) -> int:
-    """The position that operand i gives. Raises `Unsupported` if it is not constant or not from 0 to `last`.
+    """The position in the sequence that operand i gives, or `default` if the operand is absent.
 
-    Negative positions count from the end of the sequence.
+    Negative positions count from the end of the sequence. Raises `Unsupported` if the position is not a constant, or is
+    not between 0 and `last`.
     """
     given = nodes.constant(node, i)
     if given is None and operand(node, i):
@@ -96,7 +97,7 @@ def _position(nodes: Nodes, node: "onnx.NodeProto", i: int, last: int, default: 
     at = default if given is None else int(given)
     at += len(_values(nodes, node)) * (at < 0)
     if not 0 <= at <= last:
-        raise Unsupported("a position is outside of its sequence")
+        raise Unsupported("a position is not within the sequence")
     return at
 
 
@@ -110,4 +111,4 @@ SEQUENCES: dict[str, Callable[[Nodes, Any], str | list[str]]] = {
     "SequenceLength": _length,
     "SplitToSequence": _split,
 }
-"""The rewrite of each node type."""
+"""Maps each operator type to the function that rewrites its nodes."""

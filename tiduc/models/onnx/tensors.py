@@ -1,7 +1,7 @@
-"""Tensors of an ONNX graph with NumPy's operators; each operator emits a node.
+"""Tensors of an ONNX graph that support NumPy's operators. Each operator emits a node.
 
-The operators and functions accept NumPy's arrays, too. If all operands are arrays, so is the result. An array becomes a
-constant when it is combined with a tensor. Shapes are static.
+The operators and functions accept NumPy's arrays, too. If all operands are arrays, the result is an array. An array
+becomes a constant of the graph when it is combined with a tensor. All shapes are static.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from tiduc.models.onnx.nodes import Nodes, element
 from tiduc.runtime.arrays import Array
 
 Key = int | slice | EllipsisType
-"""One entry of an index, as in x[entry, ...]."""
+"""The type of one entry of an index in brackets, as in x[entry, entry]."""
 
 
 class Tensor:
-    """A value of a graph, with its element type and its sizes."""
+    """A value of a graph: its name, its element type and its static shape."""
 
-    __array_ufunc__ = None  # NumPy's arrays leave their operators to this class
+    __array_ufunc__ = None  # an operator between an array and a tensor calls the method of `Tensor`
 
     def __init__(self, nodes: Nodes, name: str, dtype: DTypeLike, shape: Sequence[int]) -> None:
         self.nodes, self.name, self.dtype, self.shape = nodes, name, np.dtype(dtype), tuple(shape)
@@ -35,7 +35,10 @@ class Tensor:
         shape: Sequence[int],
         **attributes: Any,
     ) -> "Tensor":
-        """The result of a node that reads this tensor and others."""
+        """Emits a node whose operands are this tensor and `others`, and returns the node's result.
+
+        `dtype` and `shape` are the type of the result. `dtype` defaults to the element type of this tensor.
+        """
         names = [x.name if isinstance(x, Tensor) else x for x in others]
         kind = self.dtype if dtype is None else dtype
         return Tensor(self.nodes, self.nodes.emit(op, self.name, *names, **attributes), kind, shape)
@@ -119,7 +122,7 @@ class Tensor:
         return self.emit("ReduceSum", np.asarray([axis], np.int64), shape=sizes, keepdims=int(keepdims))
 
     def max(self, axis: int) -> "Tensor":
-        """The greatest elements along an axis."""
+        """The maximum over an axis."""
         axis %= len(self.shape)
         sizes = [n for d, n in enumerate(self.shape) if d != axis]
         if self.nodes.version >= 18:
@@ -127,7 +130,7 @@ class Tensor:
         return self.emit("ReduceMax", shape=sizes, axes=[axis], keepdims=0)
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> "Tensor":
-        """The part at an index of numbers, slices with step 1, and ellipses."""
+        """Indexes the tensor as NumPy does. The key may consist of integers, slices with step 1, and ellipses."""
         given = key if isinstance(key, tuple) else (key,)
         gap = len(self.shape) - len([p for p in given if not isinstance(p, EllipsisType)])
         parts = tuple(
@@ -145,11 +148,14 @@ class Tensor:
 
 
 Operand = Tensor | ArrayLike
-"""An operand of a function: a tensor of the graph, or numbers."""
+"""An operand of the functions below: a tensor of the graph, or an array."""
 
 
 def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[TextTensor]]) -> list[Tensor]:
-    """The results of a call of a StableHLO function; `build(body, *arguments)` emits the function's ops."""
+    """Emits a call of a StableHLO function named `name`, and returns the call's results.
+
+    `build(body, *arguments)` emits the function's ops and returns the function's results.
+    """
     nodes = operands[0].nodes
     for x in operands:
         nodes.types[x.name] = nodes.info(x.name, x.shape, element(x.dtype)).type.tensor_type
@@ -158,14 +164,17 @@ def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[Te
 
 
 def tensor(nodes: Nodes, name: str) -> Any:
-    """The value named `name`: an array if it is a constant, else a tensor. Raises `Unsupported` for a dynamic shape."""
+    """The value named `name`: an array if it is a constant, else a `Tensor`.
+
+    Raises `Unsupported` if the shape is dynamic.
+    """
     if name in nodes.constants:
         return nodes.constants[name]
     return Tensor(nodes, name, nodes.dtype(name), nodes.sizes(name))
 
 
 def held(nodes: Nodes, x: NDArray[Any] | Tensor) -> Tensor:
-    """The array as a tensor of the graph; a tensor is returned unchanged."""
+    """Adds an array to the graph as a constant, and returns it as a `Tensor`. Returns a `Tensor` unchanged."""
     return x if isinstance(x, Tensor) else Tensor(nodes, nodes.hold(x), x.dtype, x.shape)
 
 
@@ -211,7 +220,7 @@ def clip(x: Tensor, low: float, high: float) -> Any:
 
 
 def take(x: Tensor, index: NDArray[Any] | Tensor, axis: int) -> Tensor:
-    """The elements of x at indices along an axis. The dimensions of the indices replace this axis."""
+    """Gathers elements of x at indices along an axis. In the result, the dimensions of `index` replace this axis."""
     axis %= len(x.shape)
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     return x.emit("Gather", index, shape=shape, axis=axis)

@@ -2,9 +2,9 @@
 
     y = Gemm(x, w, b); z = Add(y, mask)        w and b are parameters; the mask is not
 
-An initializer is a parameter if a node reads it as a weight, or if arithmetic combines it with data. Exporters also
-store masks and constants as initializers. They also merge initializers of equal values; a merged initializer is not a
-parameter.
+An initializer is a parameter if exactly one node reads it as a weight or combines it with data by arithmetic. Exporters
+also store masks and constants as initializers, which are not parameters. If exporters merge initializers with equal
+values, several nodes read the merged initializer; it is not a parameter either.
 """
 
 from collections import defaultdict
@@ -37,21 +37,21 @@ _WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "RNN": (1, 2, 3, 5),
     "SkipLayerNormalization": (2, 3, 4),
 }
-"""Operand positions of weights, by node type."""
+"""Maps an operator type to the positions of the operands that are weights."""
 
 SHARED = "shared"
-"""The first word of the reason why training skips a weight that several nodes read."""
+"""The first word of the reason that `not_parameters` gives for a weight that several nodes read."""
 
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
 _MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
-"""Nodes that return the elements of their first operand. A node that reads the result counts as reading the operand."""
+"""Operators that return the elements of their first operand. Reading the result counts as reading the operand."""
 
 _MASKED = -1e4
-"""An array whose least number is at most this number is a mask that is added."""
+"""An array whose smallest element is at most this number is taken for a mask that is added."""
 
 
 def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dict[str, str]:
-    """The float initializers that training does not change: maps their names to the reasons."""
+    """Maps the name of each float initializer that is not a parameter to the reason. Training does not change it."""
     reads = _reads(graph)
     constant = {each.name for each in graph.initializer}.union(arrays)
     for node in graph.node:  # nodes are in topological order
@@ -65,7 +65,7 @@ def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dic
 
 
 _Use = tuple[Any, int]
-"""A node, and the position of an operand."""
+"""A use of a value: the node that reads it, and the position of the operand."""
 
 
 def _reads(graph: "onnx.GraphProto") -> dict[str, list[_Use]]:
@@ -77,7 +77,7 @@ def _reads(graph: "onnx.GraphProto") -> dict[str, list[_Use]]:
 
 
 def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
-    """The nodes and operand positions that read a value, directly or through nodes in `_MOVES`."""
+    """The uses of a value. A node in `_MOVES` is replaced by the uses of its result."""
     uses, waiting = [], [name]
     while waiting:
         for node, i in reads.get(waiting.pop(), ()):
@@ -89,7 +89,7 @@ def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
 
 
 def _reason(array: Array, uses: list[_Use], constant: set[str]) -> str:
-    """The reason why training does not change an array; "" for a parameter."""
+    """The reason why training does not change an array, or "" if the array is a parameter."""
     weight = [(node, i) for node, i in uses if i in _WEIGHTS.get(node.op_type, ())]
     added = [(n, i) for n, i in uses if n.op_type in _ARITHMETIC and not constant.issuperset(n.input)]
     if not weight and not added:

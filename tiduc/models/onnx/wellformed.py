@@ -1,6 +1,6 @@
-"""Refuses ONNX models that are not well formed, or whose version is newer than the installed package.
+"""Refuses ONNX models that are not well formed, or whose operators are newer than the installed package `onnx`.
 
-onnx's own checker is not used: it refuses operators that tiduc imports, and models beyond 2 GiB.
+The checker of `onnx` is not used, because it refuses some operators that tiduc imports, and models larger than 2 GiB.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Raises an error if a model's versions, element types, sizes or names are invalid.
+    """Raises `TiducError` if versions, element types, sizes or names in a model are invalid.
 
-    Runs before arrays in other files are read.
+    Call this before arrays in other files are read.
     """
     newest = onnx.defs.onnx_opset_version()
     for version in (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")):
@@ -40,9 +40,9 @@ def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 
 def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Raises `TiducError` if an array does not have as many elements as its sizes say.
+    """Raises `TiducError` if the number of elements of an array does not match the array's sizes.
 
-    Runs after arrays in other files have been read.
+    Call this after arrays in other files have been read.
     """
     for tensor in _tensors(model):
         if tensor.data_type != onnx.TensorProto.STRING:
@@ -52,7 +52,10 @@ def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """In a block, turns errors of the operating system or of onnx into a `TiducError` about the arrays of `name`."""
+    """Context manager that raises a `TiducError` about the arrays of `name` instead of any exception in its body.
+
+    Such exceptions come from the operating system or from `onnx`.
+    """
     try:
         yield
     except Exception as error:
@@ -60,7 +63,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def graphs(model: "onnx.ModelProto") -> Iterator[Any]:
-    """The graph of a model, its functions, and the graphs in their nodes."""
+    """Yields the graph of a model, the model's functions, and all subgraphs of nodes."""
     stack = [model.graph, *model.functions]
     while stack:
         graph = stack.pop()
@@ -71,7 +74,7 @@ def graphs(model: "onnx.ModelProto") -> Iterator[Any]:
 
 
 def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
-    """The initializers of all graphs, and the arrays of their nodes."""
+    """Yields the initializers of all graphs in a model, and the arrays in attributes of nodes."""
     for graph in graphs(model):
         yield from getattr(graph, "initializer", ())  # functions have no initializers
         for node in graph.node:
@@ -82,12 +85,12 @@ def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
 
 
 def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
-    """Pairs of a value's name and its element type as a number, for all values in a model."""
+    """Yields pairs of a name and an element type (a number) for each array, typed value and cast in a model."""
     for tensor in _tensors(model):
         yield tensor.name, tensor.data_type
     for graph in graphs(model):
         is_function = not hasattr(graph, "initializer")
-        # The inputs and outputs of a function are names without types.
+        # The inputs and outputs of a function have no types.
         ends = () if is_function else (*graph.input, *graph.output)
         for value in (*ends, *graph.value_info):
             yield value.name, value.type.tensor_type.elem_type

@@ -1,1 +1,1 @@
-"""Lowers a program of `torch.export` to StableHLO: reads its file, lowers torch-mlir's dialect, explains errors."""
+"""Imports programs of `torch.export`: reads `.pt2` files, lowers programs to StableHLO, and explains errors."""

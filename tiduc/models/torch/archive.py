@@ -1,10 +1,11 @@
-"""Reads the parts of PyTorch's `.pt2` archives: one reader, one open file, and sizes that are checked before a read.
+"""Reads the parts of PyTorch's `.pt2` archives. Checks the sizes of all parts before it reads any.
 
     model.pt2    ->    {"models/model.json": ..., "data/weights/weight_0": ..., ...}
 
 A `.pt2` file is a zip archive whose parts are stored without compression, in one folder. `torch.export.save` writes
-only such archives. The reader therefore refuses archives with compressed parts, with names that differ only in case, or
-with more bytes than the file. It needs no PyTorch, and interprets no part.
+only such archives. The reader therefore refuses an archive if parts are compressed, if the names of two parts differ
+only in case, or if the parts have more bytes than the file. The reader returns the bytes of parts without interpreting
+them, and does not need PyTorch.
 """
 
 import io
@@ -25,20 +26,20 @@ CONFIGS = {
     WEIGHTS: f"{WEIGHTS}model_weights_config.json",
     CONSTANTS: f"{CONSTANTS}model_constants_config.json",
 }
-"""For each folder, the name of the part that lists the names and types of the folder's arrays."""
+"""Maps each folder to the name of the part that lists the names and types of the folder's arrays."""
 INNER = (f"{WEIGHTS}model.pt", f"{CONSTANTS}model.pt")
-"""The parts in which PyTorch 2.8 saved all arrays of a folder. Each is an archive that `torch.save` wrote."""
+"""The parts in which PyTorch 2.8 saves all arrays of a folder. Each part is an archive, written by `torch.save`."""
 PICKLED = {WEIGHTS: f"{INNER[0]}/data.pkl", CONSTANTS: f"{INNER[1]}/data.pkl"}
 
 MOST_PARTS = 100_000
 MOST_JSON = 256 * 2**20
-"""The most bytes of a part that is JSON."""
+"""The largest size in bytes of a JSON part."""
 _OLD = (
     "not a program written by torch.export.save of PyTorch 2.8 or later; load the file with PyTorch, and save the "
     "program again"
 )
 _HEADER = 30
-"""The number of bytes of a part's header without the name of the part."""
+"""The size in bytes of the header of a part, without the part's name."""
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*")
 _DAMAGED = (
     *(
@@ -57,13 +58,13 @@ _ENDS = {"little", ""}
 
 
 class Refused(TiducError):
-    """Raised for an archive that this package does not read. The message gives the reason without the path."""
+    """Raised if an archive is not acceptable. The message has the reason, but not the path of the file."""
 
 
 def read_parts(path: str) -> dict[str, bytearray]:
-    """The parts of an archive by name, without parts that this package does not need.
+    """Maps the names of the parts of an archive to their bytes. Leaves out parts that an import does not need.
 
-    Raises `TiducError` for an archive that this package does not read.
+    Raises `TiducError` if the archive is not acceptable.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "rb") as file:
@@ -98,7 +99,7 @@ def _parts(file: BinaryIO, size: int) -> dict[str, bytearray]:
 
 
 def _inner(name: str, written: bytearray) -> dict[str, bytearray]:
-    """The parts of an archive within the archive, under the inner archive's name."""
+    """The parts of an inner archive, which is the part `name` of the outer archive. Their names begin with `name`."""
     with zipfile.ZipFile(io.BytesIO(written)) as archive:
         names = _names(archive.infolist(), len(written))
         _check_order(archive, names)
@@ -109,7 +110,10 @@ def _inner(name: str, written: bytearray) -> dict[str, bytearray]:
 
 
 def _names(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by name, without the folder that holds all of them."""
+    """Maps the names of members, without the name of the folder that contains all of them, to the members.
+
+    Raises `Refused` if the members are not acceptable. `size` is the number of bytes of the archive.
+    """
     if len(members) > MOST_PARTS:
         raise Refused(f"the archive has more than {MOST_PARTS:,} parts")
     if any(each.flag_bits & 1 or each.compress_type != zipfile.ZIP_STORED for each in members):
@@ -131,19 +135,21 @@ def _names(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipIn
     if odd:
         raise Refused(f"a part has a name that is not allowed: {odd[0][:80]!r}")
     if len({name.casefold() for name in names}) < len(members):
-        raise Refused("two parts of the archive have one name")
+        raise Refused("two parts of the archive have the same name, or names that differ only in case")
     return names
 
 
 def _check_kind(archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
-    """Raises `TiducError` unless the archive holds one program of PyTorch 2.8 or later, without machine code."""
+    """Raises `Refused` unless the archive holds one program of PyTorch 2.8 or later, without machine code."""
     if any(name.startswith("data/aotinductor/") for name in names):
-        raise Refused("the file holds machine code, which is not read")
+        raise Refused("the file holds machine code, which is not supported")
     if _small(archive, names, "archive_format") != b"pt2":
         raise Refused(_OLD)
     models = [name for name in names if name.startswith("models/")]
     if models != [MODEL]:
-        raise Refused(f"expects one program, {MODEL}; has {', '.join(models[:5]) or 'none'}")
+        raise Refused(
+            f"the file must contain one program, {MODEL}, but has {', '.join(models[:5]) or 'none'}"
+        )
     _check_order(archive, names)
 
 
@@ -153,13 +159,13 @@ def _check_order(archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo])
 
 
 def _small(archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo], name: str) -> bytes:
-    """The contents of a part of a few bytes; b"" if there is none."""
+    """The contents of a part of at most 64 bytes. Returns b"" if the part does not exist or is larger."""
     member = names.get(name)
     return b"" if member is None or member.file_size > 64 else bytes(_contents(archive, member))
 
 
 def _is_needed(name: str) -> bool:
-    """Whether the part is the program, an array, or the description of arrays; other parts are not read."""
+    """Whether a part is the program, an array, or a list of arrays. All other parts are not read."""
     return name == MODEL or name.startswith((WEIGHTS, CONSTANTS))
 
 

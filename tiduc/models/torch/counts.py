@@ -1,8 +1,8 @@
-"""Computes the number of elements of an `arange` with integers, where torch-mlir uses floats.
+"""Computes the number of elements of an `arange` with integers. torch-mlir computes it with floats.
 
     convert(ceil(divide(convert(n), convert(step))))    ->    -floor(-n / step)
 
-torch-mlir's floats are f64, which some targets lack. Besides, tiduc follows the sizes of arrays through integers only.
+The floats of torch-mlir are f64, which some targets lack. Besides, tiduc tracks sizes of arrays through integers only.
 """
 
 from torch_mlir import ir
@@ -18,7 +18,7 @@ from tiduc.models.legalize import floor_divide
 
 @stage
 def count_in_integers(module: ir.Module) -> None:
-    """Computes rounded-up quotients of integers in integers instead of floats; changes the module in place."""
+    """Rewrites each rounded-up quotient of two integers so that it needs no floats. Changes the module in place."""
     for op in outer_first(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
             n, step = found
@@ -28,7 +28,10 @@ def count_in_integers(module: ir.Module) -> None:
 
 
 def _dividend_and_divisor(op: IrOp) -> tuple[IrValue, IrValue] | None:
-    """The two integers whose quotient the op rounds up, if both have the op's result type; else None."""
+    """The dividend and the divisor if `op` returns a rounded-up quotient of two integers. Otherwise returns None.
+
+    Also returns None if the result of `op` has another type than the two integers.
+    """
     ceil = defined_by(op.operands[0], "stablehlo.ceil")
     quotient = None if ceil is None else defined_by(ceil.operands[0], "stablehlo.divide")
     if quotient is None:

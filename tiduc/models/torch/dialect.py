@@ -1,8 +1,8 @@
-"""Lowers the torch dialect to StableHLO with torch-mlir's pipelines, in a separate context and a worker process.
+"""Lowers the torch dialect to StableHLO with torch-mlir's pipelines, in a worker process with its own MLIR context.
 
     torch dialect --bytecode--> worker: operators as custom calls, pipelines, legalize --bytecode--> StableHLO
 
-The worker isolates the pipelines, which abort their process on some programs and exhaust memory on others.
+The pipelines run in a worker because they abort the process on some programs and exhaust memory on others.
 """
 
 import io
@@ -30,18 +30,18 @@ _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
 _CLASS = re.compile(r"\bAten(\w+)Op\b")
-"""The C++ class of an op of PyTorch, which some errors of torch-mlir name."""
+"""Matches the name of a C++ class for an op of PyTorch. Some error messages of torch-mlir contain such names."""
 
 _NAMED = re.compile(r'loc\("([^"]+)"\)')
-"""A location without a line: the name of an ONNX node."""
+"""Matches a location that is a name without a line. It is the name of an ONNX node."""
 
 
 def import_in_worker(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
 ) -> R:
-    """The function's result, from a worker.
+    """Calls `function` in a worker process, and returns the function's result.
 
-    Raises `Unsupported` if LLVM aborts the worker, and `CompileError` if the worker dies otherwise.
+    Raises `Unsupported` if LLVM aborts the worker, and `CompileError` if the worker dies for another reason.
     """
     try:
         return in_worker(function, limits or Limits(), *arguments, **keywords)
@@ -52,7 +52,7 @@ def import_in_worker(
 
 
 def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """The result of `lower_torch` for a module in bytecode."""
+    """Parses a module from bytecode, and returns the result of `lower_torch` for it."""
     from torch_mlir.dialects import torch as dialect
 
     context = ir.Context()
@@ -63,10 +63,11 @@ def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]
 
 
 def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """The bytecode of the module as StableHLO. Raises `Unsupported` at an op that StableHLO cannot express.
+    """Lowers the module to StableHLO in place, and returns the result as bytecode.
 
-    `first` is the pipeline from the module to torch-mlir's backend contract. `operators` maps names of ops to
-    expansions: these ops are custom calls while the pipelines run, and are expanded afterwards. Changes the module.
+    `first` is the pipeline that lowers the module to torch-mlir's backend contract. `operators` maps names of ops to
+    expansions. These ops are custom calls while the pipelines run, and are expanded afterwards. Raises `Unsupported`
+    if the module has an op that StableHLO cannot express.
     """
     with module.context as context, ir.Location.unknown():
         # Running the pipeline on an empty function loads all its dialects.
@@ -80,7 +81,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                 said.append((diagnostic.message, diagnostic.location))
             return True
 
-        # Errors are collected here, not by exceptions: some passes report an error and go on.
+        # A handler collects the errors, because some passes report an error without failing.
         context.emit_error_diagnostics = True
         with context.attach_diagnostic_handler(hear):
             for pipeline in (first, _LAST):
@@ -93,7 +94,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     raise Unsupported(f"{prefix}{_explained(message, location, module)}", location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
-                del op.attributes[name]  # versions and assumptions, unknown to other dialects
+                del op.attributes[name]  # versions and assumptions, which only the torch dialect defines
         for op in inner:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
         written = io.BytesIO()
@@ -102,9 +103,9 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
 
 
 def _published(module: ir.Module) -> list[Any]:
-    """Makes private functions public and returns them.
+    """Makes private functions public, and returns these functions.
 
-    The pipelines would remove them, because the calls are still text.
+    The pipelines would remove private functions, because the calls of these functions are still text in attributes.
     """
     inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
     for op in inner:
@@ -114,7 +115,7 @@ def _published(module: ir.Module) -> list[Any]:
 
 @stage
 def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
-    """The bytecode of the StableHLO module after the custom calls are expanded."""
+    """Expands the custom calls in a StableHLO module, and corrects and legalizes its ops. The module is bytecode."""
     module = parse(written)
     expand_calls(module, operators)
     _correct(module)
@@ -124,7 +125,7 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
 
 
 def _correct(module: ir.Module) -> None:
-    """Makes sorts stable, and comparisons of predicates unsigned, because torch-mlir emits them otherwise."""
+    """Makes sorts stable and comparisons of i1 unsigned. torch-mlir emits unstable sorts and signed comparisons."""
     predicate = ir.IntegerType.get_signless(1)
     unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
@@ -139,9 +140,9 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """An error message with the ops that have no lowering to StableHLO, taken from the pipeline's message.
+    """Rewrites an error message of a pipeline so that it names the ops that have no lowering to StableHLO.
 
-    If the op at the location is a constant, the message names the constant's users.
+    If the pipeline failed at a constant, the new message names the constant's users.
     """
     match = _FAILED.match(message)
     if match is None:
@@ -159,7 +160,7 @@ def _explained(message: str, location: ir.Location | None, module: ir.Module) ->
 
 
 def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> list[str]:
-    """The ops of PyTorch at a location; only the op whose C++ class the message names, if it names one."""
+    """The names of the PyTorch ops at a location. If the message names the C++ class of one, only this op's name."""
     found: dict[str, None] = {}
 
     def look(op: ir.Operation) -> Any:
@@ -174,7 +175,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The names of the ops that read, directly or in a list, the constants of op `name` that `message` quotes."""
+    """The names of the ops that read a constant, directly or in a list. The constant is the `name` op in `message`."""
     takers: dict[str, None] = {}
 
     def take(result: IrValue) -> None:

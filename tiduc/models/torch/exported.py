@@ -1,8 +1,9 @@
-"""Lowers an `ExportedProgram` to StableHLO: decompositions, weights as inputs, torch-mlir.
+"""Lowers an `ExportedProgram` to StableHLO: decomposes ops, turns weights into inputs, and runs torch-mlir.
 
-Before torch-mlir runs, parameters and buffers become inputs with their `state_dict` names, so that no array is copied
-or printed. Other tensors of the program, such as integer tables, are constants. The forward pass may update a buffer,
-as batch normalization does in training. Such a buffer adds an output `NAME.updated` after the module's own outputs.
+Before torch-mlir runs, parameters and buffers become inputs with their `state_dict` names, so that their arrays are
+neither copied nor printed. Other tensors of the program, such as integer tables, become constants. If the forward pass
+updates a buffer, as batch normalization does in training, the program gets an output `NAME.updated` for the buffer.
+Such outputs follow the module's own outputs.
 """
 
 import warnings
@@ -30,18 +31,21 @@ _FIRST = (
 
 @dataclass(frozen=True)
 class Exported:
-    """A PyTorch program as StableHLO, with the names of inputs and outputs, and the weights by name."""
+    """A PyTorch program as bytecode of StableHLO, with the names of inputs and outputs.
+
+    `weights` maps the names of weights to tensors.
+    """
 
     stablehlo: bytes
     inputs: list[str]
     outputs: list[str | None]
     weights: dict[str, Any]
     frozen: dict[str, str]
-    """The weights for which PyTorch computes no gradient, each with the reason."""
+    """Maps the name of each weight for which PyTorch computes no gradient to the reason."""
 
 
 FROZEN, BUFFER = "requires_grad=False", "a buffer"
-"""The reasons why PyTorch computes no gradient of a weight."""
+"""The possible reasons why PyTorch computes no gradient with respect to a weight."""
 
 
 def stablehlo(
@@ -50,10 +54,10 @@ def stablehlo(
     limits: Limits | None,
     constant: Collection[int | str] = (),
 ) -> Exported:
-    """The StableHLO of an `ExportedProgram`.
+    """Lowers an `ExportedProgram` to StableHLO.
 
-    Outputs in `constant` have no derivative. An entry is the position of an output of the module, or the name of an
-    output for an updated tensor.
+    The outputs in `constant` get derivative zero. An entry of `constant` is the position of an output of the module, or
+    the name of an output for an updated tensor.
     """
     with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
         exported = _decomposed(torch, exported)
@@ -71,9 +75,9 @@ def _lowered(written: bytes) -> bytes:
 def _decomposed(
     torch: ModuleType, exported: "torch.export.ExportedProgram"
 ) -> "torch.export.ExportedProgram":
-    """The program as ops that torch-mlir lowers, and as calls of functions written in StableHLO.
+    """Decomposes the program into ops that torch-mlir lowers, and calls of functions written in StableHLO.
 
-    Uses decompositions of torch-mlir and of this package. Uses PyTorch's for some ops that torch-mlir does not lower.
+    Applies the decompositions of torch-mlir and of this package, and PyTorch's decomposition of `upsample_nearest`.
     """
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
@@ -89,7 +93,7 @@ def _decomposed(
     own = {**TABLE, **stops(torch)}
     table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the warnings are about PyTorch's own names
+        warnings.simplefilter("ignore")  # the warnings are about names inside PyTorch
         exported = exported.run_decompositions(table)
     lower_control(exported)
     return exported
@@ -98,9 +102,9 @@ def _decomposed(
 def _inputs(
     torch: ModuleType, exported: "torch.export.ExportedProgram"
 ) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """Makes the weights plain inputs. Returns the names of the inputs, the weights by name, and the frozen weights.
+    """Turns the weights into inputs of the program, and the program's other tensors into constants.
 
-    Replaces the placeholders of other tensors of the program by these tensors.
+    Returns the names of all inputs, a map from names to weights, and a map from names of frozen weights to reasons.
     """
     signature, graph = exported.graph_signature, exported.graph
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
@@ -111,9 +115,9 @@ def _inputs(
     for spec in signature.input_specs:
         node = placeholders[spec.arg.name]
         tensor = _tensor_behind(exported, spec)
-        if hasattr(spec.arg, "value"):  # a number that the export has made a constant
+        if hasattr(spec.arg, "value"):  # the export replaced this argument, a number, by a constant
             graph.erase_node(node)
-        elif tensor is None:  # an input of the module, not a tensor that the program holds
+        elif tensor is None:  # the placeholder is an input of the module
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
             _make_constant(exported.graph_module, node, tensor)
@@ -138,8 +142,8 @@ def _tie(
 ) -> bool:
     """Replaces the placeholders of tied weights by the first placeholder. Returns whether PyTorch trains the weights.
 
-    If parameters share memory, PyTorch computes gradients only for those that require a gradient. Gradients are stopped
-    at the reads of the others.
+    Tied weights share memory. PyTorch accumulates gradients only from reads of the weights that require a gradient. If
+    a weight requires one, the gradient is stopped at reads of the weights that do not.
     """
     first = group[0][0]
     flags = [
@@ -157,9 +161,10 @@ def _tie(
 def _make_constant(
     module: "torch.fx.GraphModule", placeholder: "torch.fx.Node", tensor: "torch.Tensor"
 ) -> None:
-    """Replaces the placeholder by the tensor or, within lists, by an attribute of the module.
+    """Replaces reads of the placeholder by the tensor or, in a list of operands, by an attribute of the module.
 
-    torch-mlir cannot read tensors in lists of nodes, and reads the node of an attribute only once.
+    torch-mlir cannot import tensors in lists of operands. Each list needs a node of its own that reads the attribute,
+    because torch-mlir imports such a node only for one reader.
     """
     from tiduc.models.torch.ops.fills import hide
 
@@ -180,7 +185,7 @@ def _make_constant(
 def _tensor_behind(
     exported: "torch.export.ExportedProgram", spec: "torch.export.graph_signature.InputSpec"
 ) -> Any:
-    """The program's tensor behind an input; None for an input of the module."""
+    """The program's tensor that is passed as an input. Returns None for an input of the module."""
     if spec.target is None:
         return None
     array = exported.state_dict.get(spec.target)
@@ -190,14 +195,14 @@ def _tensor_behind(
 def _is_weight(
     tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec", changed: set[str]
 ) -> bool:
-    """Whether a tensor is a weight: a float in the `state_dict`, or a buffer that the forward pass updates."""
+    """Whether a tensor is a weight: it has floats and is in the `state_dict`, or the forward pass updates it."""
     floats = tensor.is_floating_point() or tensor.is_complex()
     named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
     return (floats and named) or spec.target in changed
 
 
 def _place(tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec", changed: set[str]) -> Any:
-    """A key for the tensor's memory; tied tensors have equal keys."""
+    """A key that identifies the tensor's memory. Tied tensors have equal keys."""
     if not tensor.numel() or spec.target in changed:
         return spec.target
     storage = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
@@ -207,7 +212,10 @@ def _place(tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec
 def _outputs(
     torch: ModuleType, exported: "torch.export.ExportedProgram", constant: Collection[int | str]
 ) -> list[str | None]:
-    """The names of the outputs; moves the outputs for updated tensors to the end, and stops those in `constant`."""
+    """Moves the outputs for updated tensors to the end, and stops the gradients of the outputs in `constant`.
+
+    Returns the outputs' names. The name is None for an output of the module.
+    """
     (node,) = [node for node in exported.graph.nodes if node.op == "output"]
     specs = exported.graph_signature.output_specs
     paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
@@ -223,7 +231,7 @@ def _outputs(
 
 
 def _imported(exported: "torch.export.ExportedProgram") -> bytes:
-    """The bytecode of the program in the torch dialect."""
+    """Imports the program to the torch dialect, and returns it as bytecode."""
     from torch_mlir.fx import export_and_import
 
     module = export_and_import(exported, output_type="raw", decomposition_table={})

@@ -1,14 +1,14 @@
-"""Reads the expressions of sizes in a `.pt2` archive by a grammar, without evaluating text.
+"""Parses the expressions for sizes in a `.pt2` archive, without evaluating text.
 
     "Mul(Integer(2), Symbol('s77', positive=True, integer=True))"
-    ->    Call("Mul", (Number(2), Symbol("s77", ...)))
+    ->    CalledOp("Mul", (Number(2), Symbol("s77", ...)))
 
     expression ::= Integer(NUMBER) | Float('NUMBER', precision=NUMBER) | Rational(NUMBER, NUMBER) | true | false
                  | Symbol('NAME', ASSUMPTION=True, ...) | FUNCTION(expression, ...)
 
-PyTorch writes these expressions with SymPy's `srepr`. The length of the text is bounded, and so are the numbers: `bits`
-bounds every number that SymPy may compute from an expression, for all 64-bit values of the symbols. Reading needs
-neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
+PyTorch writes these expressions with SymPy's `srepr`. The parser refuses long texts and expressions with large values:
+`_bits` bounds every number that SymPy may compute from an expression, for all 64-bit values of the symbols. Parsing
+needs neither PyTorch nor SymPy. `as_sympy` converts a parsed expression to an object of SymPy.
 """
 
 import re
@@ -51,7 +51,7 @@ _SYMPY = {
     ),
     "Not": (1, 1),
 }
-"""SymPy's classes, each with the least and the most number of operands."""
+"""Maps the name of each accepted class of SymPy to the smallest and the largest number of operands."""
 _TORCH = {
     **dict.fromkeys(
         ("FloorDiv", "PythonMod", "Mod", "CleanDiv", "CeilDiv", "IntTrueDiv", "FloatTrueDiv", "PowByNatural"),
@@ -62,13 +62,16 @@ _TORCH = {
         ("CeilToInt", "FloorToInt", "TruncToInt", "TruncToFloat", "RoundToInt", "ToFloat", "Identity"), (1, 1)
     ),
 }
-"""The classes of `torch.utils._sympy.functions`, which hide those of SymPy of the same name."""
+"""Maps the name of each accepted class of `torch.utils._sympy.functions` to its bounds on the number of operands.
+
+If SymPy has a class of the same name, the class of PyTorch is used.
+"""
 _POWERS = ("Pow", "PowByNatural")
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number: an integer, a fraction (numerator, denominator), a float (text, precision), or a truth value."""
+    """A constant: an integer, a fraction (numerator, denominator), a float (text, precision), or a boolean."""
 
     value: int | bool | tuple[int, int] | tuple[str, int]
 
@@ -89,9 +92,9 @@ Expression = Number | Symbol | CalledOp
 
 
 def read_expression(text: str) -> Expression:
-    """Parses an expression. Raises `TiducError` for any other text, or if numbers may become too large."""
+    """Parses an expression. Raises `TiducError` if the text does not match the grammar, or a value may be too large."""
     if len(text) > _LONGEST:
-        raise Refused(f"an expression of a size has more than {_LONGEST} characters")
+        raise Refused(f"the expression for a size has more than {_LONGEST} characters")
     tokens, position = [], 0
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
@@ -103,24 +106,24 @@ def read_expression(text: str) -> Expression:
     expression = reader.expression(0)
     reader.take("end")
     if _bits(expression) > _MOST_BITS:
-        raise Refused(f"the numbers of an expression of a size are too large: {text[:80]!r}")
+        raise Refused(f"the expression for a size may have too large values: {text[:80]!r}")
     return expression
 
 
 def _refused(text: str) -> Refused:
-    return Refused(f"an expression of a size is not read: {text[:80]!r}")
+    return Refused(f"cannot parse the expression for a size: {text[:80]!r}")
 
 
 class _Reader:
-    """Reads tokens from left to right."""
+    """A recursive-descent parser that reads tokens from left to right."""
 
     def __init__(self, text: str, tokens: list[tuple[str, str]]) -> None:
         self._text, self._tokens, self._at = text, tokens, 0
 
     def take(self, kind: str, value: str | None = None) -> str:
-        """Returns the next token's text.
+        """Consumes the next token, and returns the token's text.
 
-        Raises `TiducError` unless the token has this kind and, if given, this value.
+        Raises `TiducError` unless the token has this kind and, if `value` is given, this text.
         """
         found, text = self._tokens[self._at]
         if found != kind or value not in (None, text):
@@ -200,7 +203,7 @@ class _Reader:
 
 
 def _bits(expression: Expression) -> int:
-    """A bound for the bits of all numbers that evaluating the expression may produce."""
+    """An upper bound on the number of bits of every number that occurs while the expression is evaluated."""
     if isinstance(expression, Number):
         return 128
     if isinstance(expression, Symbol):
@@ -218,7 +221,7 @@ def _bits(expression: Expression) -> int:
 
 
 def as_sympy(expression: Expression) -> Any:
-    """The expression as a SymPy object, built by calls of classes of SymPy and PyTorch."""
+    """Converts the expression to a SymPy object, by calls of classes of SymPy and PyTorch."""
     import sympy
     from torch.utils._sympy import functions
 

@@ -1,4 +1,4 @@
-"""Turns exceptions of PyTorch and torch-mlir into errors that name the line, the module, and a way out."""
+"""Turns exceptions of PyTorch and torch-mlir into errors with the line of the user's code, the module and advice."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _TIDUC = re.escape(str(Path(__file__).parents[2]))
 _PACKAGES = re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:torch|torch_mlir)[/\\]|^{_TIDUC}[/\\]")
-"""Files of the packages between the user's code and the error, wherever tiduc is installed."""
+"""Matches the paths of files of PyTorch, torch-mlir and tiduc. All other files are the user's code."""
 
 _OPERATOR = re.compile(r"torch\.aten\.([\w.]+)")
 _ANNOUNCES = re.compile(r":$|^Constraints violated")
@@ -55,7 +55,7 @@ _WAYS_OUT = (
         "export parts of the module alone to find the function, and write it in other functions of PyTorch",
     ),
 )
-"""Pairs of a pattern for an error's text and the advice to the user."""
+"""Pairs of a pattern and advice. The advice is appended to an error message that the pattern matches."""
 
 
 @contextmanager
@@ -65,11 +65,11 @@ def located(
     module: "torch.nn.Module | None" = None,
     exported: "torch.export.ExportedProgram | None" = None,
 ) -> Iterator[None]:
-    """In a block, adds the line of the user's code and the module to each `TiducError`.
+    """Context manager that adds the line of the user's code and a module's name to each `TiducError` in its body.
 
-    Other exceptions become errors of class `kind`; `step` is the step that the exception prevents. If `module`, the
-    exported module, is given, the module is found in the traceback. If `exported`, an `ExportedProgram`, is given, it
-    is found by its line.
+    Other exceptions become errors of class `kind`, whose message begins with `step`. If `module`, the module that is
+    being exported, is given, the name is that of the innermost submodule in the traceback. If `exported`, an
+    `ExportedProgram`, is given, the name is found by the line, in the program's stack traces.
     """
     try:
         yield
@@ -94,9 +94,9 @@ def located(
 
 
 def message_of_torch(error: BaseException) -> str:
-    """The first line of the error's message, and the second line if the first only introduces it.
+    """The first line of the error's message. If this line only announces the next line, returns both lines.
 
-    If the message is empty, the name of the error's type.
+    If the message is empty, returns the name of the error's type.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))
@@ -104,7 +104,7 @@ def message_of_torch(error: BaseException) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """In a block, turns off the loggers that print the graph and the traceback of an error of PyTorch."""
+    """Context manager that turns off the loggers that print the graph and the traceback of an error of PyTorch."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -117,20 +117,20 @@ def quiet() -> Iterator[None]:
 
 
 def _with_module(message: str, name: str | None) -> str:
-    """The message with the module's name and a way out."""
+    """Appends the module's name and the first matching advice in `_WAYS_OUT`, if there are any, to the message."""
     ways = [way for pattern, way in _WAYS_OUT if pattern.search(message)]
     named = f" (in {name})" if name else ""
     return f"{message}{named}{f'; {ways[0]}' if ways else ''}"
 
 
 def _line_in(text: str) -> str:
-    """The last line of the user's code in a message of PyTorch, as `file:line:0`; "" if there is none."""
+    """The last line of the user's code that a message of PyTorch contains, as `file:line:0`, or "" if there is none."""
     places = [place for place in _PLACE.findall(text) if not _PACKAGES.search(place[0])]
     return f"{places[-1][0]}:{places[-1][1]}:0" if places else ""
 
 
 def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) -> str:
-    """The line of the user's code that first calls an operator named in `message`; "" if no such line is known."""
+    """The line of the user's code that first calls an operator named in `message`, or "" if it is not known."""
     names = {f"aten.{name}" for name in _OPERATOR.findall(message)}
     for node in exported.graph.nodes if exported is not None and names else ():
         target = str(node.target)
@@ -140,7 +140,10 @@ def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) ->
 
 
 def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str | None]:
-    """The last line of the user's code in the error's traceback, and the innermost submodule that was running."""
+    """The last line of the user's code in the error's traceback, and the name of the innermost submodule in it.
+
+    Returns ("", None) if the traceback has no submodule of `module`.
+    """
     line, name, trace = "", None, error.__traceback__
     paths = (
         {id(inner): path for path, inner in module.named_modules()}
@@ -159,7 +162,11 @@ def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str |
 
 
 def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
-    """The line of the user's code that calls the code at `location`, and its module, from the export's records."""
+    """Looks up `location` in the stack traces that the export recorded for its nodes.
+
+    Returns the line of the user's code in the first such stack trace and the name of its module, or (location, None) if
+    no stack trace contains the location.
+    """
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")

@@ -1,4 +1,4 @@
-"""Support vector machines of ai.onnx.ml."""
+"""Emits the support vector machines of ai.onnx.ml as ops of ONNX."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,11 @@ from tiduc.models.onnx.ml.scores import class_count, labelled, transformed
 
 
 def svm_regressor(e: Emitted) -> None:
-    """The sum of the kernels with the support vectors, times the coefficients, plus rho."""
+    """Emits the prediction for each row: the weighted sum of its kernel values with the support vectors, plus rho.
+
+    Without support vectors, the coefficients are the weights of the features. With `one_class`, the result is 1 where
+    the prediction is positive, and -1 elsewhere.
+    """
     coefficients = e.needed("coefficients")
     if count := int(e.attributes.get("n_supports", 0)):
         values = _kernels(e, count)
@@ -24,16 +28,16 @@ def svm_regressor(e: Emitted) -> None:
 
 
 def svm_classifier(e: Emitted) -> None:
-    """A score for each pair of classes, and the label of the class that wins most pairs.
+    """Emits a score for each pair of classes, and the label of the class that wins the most pairs.
 
-    A single score s of two classes stands for the scores -s and s.
+    For two classes, there is only one pair. Its score s is returned as the two scores -s and s.
     """
     per_class, count = e.array("vectors_per_class"), class_count(e)
     if per_class is None or not per_class.sum():
-        raise Unsupported("it has no support vectors; export the model as a LinearClassifier")
+        raise Unsupported("the classifier has no support vectors; export the model as a LinearClassifier")
     if e.array("prob_a") is not None:
         raise Unsupported(
-            "its probabilities come from an iteration that depends on data; export the scores instead: "
+            "the number of iterations that compute the probabilities depends on data; export the scores instead: "
             "convert_sklearn(..., options={id(model): {'raw_scores': True}})"
         )
     total = int(per_class.sum())
@@ -58,7 +62,7 @@ def svm_classifier(e: Emitted) -> None:
 
 
 def _winner(e: Emitted, scores: str, pairs: list[tuple[int, int]], count: int, last: bool) -> str:
-    """The index of the class with most votes; with `last`, the index of the last class."""
+    """The index of the class with the most votes. If `last` is true, it is always the index of the last class."""
     wins = e.cast(e.emit("Greater", scores, np.float32(0)), np.float32)
     first, second = (np.zeros((len(pairs), count), np.float32) for _ in range(2))
     for k, (i, j) in enumerate(pairs):
@@ -69,7 +73,7 @@ def _winner(e: Emitted, scores: str, pairs: list[tuple[int, int]], count: int, l
 
 
 def _kernels(e: Emitted, count: int) -> str:
-    """The value of the kernel for each row and each support vector: (rows, vectors)."""
+    """The value of the kernel for each row of the input and each support vector, in the shape (rows, vectors)."""
     kind = e.attributes.get("kernel_type", "LINEAR")
     gamma, constant, degree = [*e.attributes.get("kernel_params", ()), 0, 0, 0][:3]
     vectors = np.asarray(e.needed("support_vectors"), np.float32).reshape(count, -1)
@@ -90,7 +94,7 @@ def _kernels(e: Emitted, count: int) -> str:
 
 
 def _power(times: Callable[[str], str], x: str, degree: int) -> str:
-    """x to a positive integer power, by products, whose derivative is right for negative x too."""
+    """x to the power `degree`, a positive integer, as a product, whose derivative is right for negative x too."""
     if degree < 1:
         raise Unsupported(f"a polynomial kernel of degree {degree} is not supported")
     y = x

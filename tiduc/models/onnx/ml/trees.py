@@ -1,12 +1,13 @@
-"""Ensembles of trees of ai.onnx.ml.
+"""Emits the ensembles of decision trees of ai.onnx.ml.
 
-Each row walks all trees at once, a level at a time: a gather takes the feature and the threshold of the row's node in
-each tree, and a select takes the next node. A leaf leads to itself.
+All rows descend all trees together, one level per step. A step gathers the feature and the threshold of the current
+node of each row in each tree, and selects the next node. The next node of a leaf is the leaf itself.
 
-    at = roots;  at = where(x[feature[at]] <= threshold[at], yes[at], no[at]), as often as the trees are deep
+    at = roots
+    at = where(x[feature[at]] <= threshold[at], yes[at], no[at])       repeated for each level of the deepest tree
     y = sum of leaves[at] over the trees
 
-The decisions have derivative zero, toward the row and toward the thresholds. The leaves' values are weights.
+The derivatives with respect to the rows and the thresholds are zero. The values of the leaves are weights.
 """
 
 from collections.abc import Sequence
@@ -28,17 +29,21 @@ _MODES = {
     "BRANCH_EQ": "EQ",
     "BRANCH_NEQ": "NE",
 }
-"""The direction of StableHLO's comparison for each mode of a node."""
+"""Maps the mode of a node to the direction of StableHLO's comparison."""
 
 _BY_NUMBER = [*_MODES, "BRANCH_MEMBER"]
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""The meanings of the numbers in attributes of `TreeEnsemble`."""
+"""An attribute of `TreeEnsemble` gives a mode, an aggregate or a transform as an index into one of these sequences."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes of all trees. `yes` and `no` have the indices of the next nodes; for a leaf, the leaf's own index."""
+    """The nodes of all trees, as arrays with an entry for each node. `roots` has the indices of the roots.
+
+    The next node after node i is `yes[i]` if the comparison of node i holds, and `no[i]` otherwise. For a leaf, both
+    entries are i.
+    """
 
     roots: Array
     features: Array
@@ -46,17 +51,17 @@ class Trees:
     yes: Array
     no: Array
     modes: Sequence[str]  # "LEAF" for a leaf
-    missing: Array  # whether NaN leads to `yes`
-    targets: Array  # (node, target): whether a leaf has a value for a target
-    leaves: Array  # (node, target): its value
+    missing: Array  # whether the next node is the one in `yes` if the feature is NaN
+    targets: Array  # (node, target): whether the leaf has a value for the target
+    leaves: Array  # (node, target): the leaf's value for the target, or zero
 
     def depth(self) -> int:
-        """The most steps from a root to a leaf. Raises `Unsupported` for a cycle of nodes."""
+        """The largest number of steps from a root to a leaf. Raises `Unsupported` if the nodes form a cycle."""
         at, steps = np.unique(self.roots), 0
         while (at := at[[self.modes[i] != "LEAF" for i in at]]).size:
             steps += 1
             if steps > len(self.modes):
-                raise Unsupported("a node of a tree leads to itself")
+                raise Unsupported("the nodes of a tree form a cycle")
             at = np.unique(np.concatenate([self.yes[at], self.no[at]]))
         return steps
 
@@ -71,17 +76,20 @@ def tree_regressor(e: Emitted) -> None:
 
 
 def tree_ensemble(e: Emitted) -> None:
-    """`TreeEnsemble`, which since version 5 of ai.onnx.ml replaces the classifier and the regressor."""
+    """Emits `TreeEnsemble`, which replaces the tree classifier and the tree regressor since version 5 of ai.onnx.ml."""
     aggregate = _AGGREGATES[int(e.attributes.get("aggregate_function", 1))]
     y = _aggregated(e, _trees_of_version_5(e), aggregate)
     e.result(0, transformed(e, y, _TRANSFORMS[int(e.attributes.get("post_transform", 0))]))
 
 
 def tree_classifier(e: Emitted) -> None:
-    """The sums over trees, by class. If leaves have values for only one of two classes, the other score is derived."""
+    """Emits the score of each class, which is the sum of the leaves' values over the trees, and the label.
+
+    If there are two classes, but the leaves have values for only one of them, both scores are computed from one sum.
+    """
     count, only = class_count(e), np.unique(e.needed("class_ids"))
     if count < 2:
-        raise Unsupported(f"it has fewer than two classes: {count}")
+        raise Unsupported(f"a tree classifier needs at least two classes, but has {count}")
     trees, base = _trees(e, "class", count), e.array("base_values")
     is_single = count == 2 and len(only) == 1
     if is_single:
@@ -96,9 +104,10 @@ def tree_classifier(e: Emitted) -> None:
 
 
 def _of_two(e: Emitted, score: str) -> str:
-    """The scores of two classes, computed from a single score as in ONNX Runtime.
+    """The scores of two classes, computed from a single score s as ONNX Runtime does.
 
-    If no weight is negative, the score is a probability, and no transform is applied.
+    If no weight is negative, s is a probability, and the scores are 1 - s and s. Otherwise, the scores are the
+    `post_transform` of -s and s.
     """
     kind = e.attributes.get("post_transform", "NONE")
     if kind not in ("NONE", "LOGISTIC"):
@@ -112,7 +121,10 @@ def _of_two(e: Emitted, score: str) -> str:
 
 
 def _trees(e: Emitted, of: str, targets: int) -> Trees:
-    """The trees in the attributes of a classifier or a regressor. These attributes name a leaf by its tree and node."""
+    """The trees in the attributes of a classifier or a regressor.
+
+    These attributes identify each node by two numbers: the ID of its tree, and the ID of the node within the tree.
+    """
     tree, node = e.needed("nodes_treeids"), e.needed("nodes_nodeids")
     place = {key: i for i, key in enumerate(zip(tree.tolist(), node.tolist(), strict=True))}
     modes = [x.decode() if isinstance(x, bytes) else x for x in e.attributes["nodes_modes"]]
@@ -125,7 +137,7 @@ def _trees(e: Emitted, of: str, targets: int) -> Trees:
         for ids in (e.needed("nodes_truenodeids"), e.needed("nodes_falsenodeids"))
     )
     if min(yes.min(), no.min()) < 0:
-        raise Unsupported("a node of a tree leads to a node that is missing")
+        raise Unsupported("a node of a tree refers to a next node that does not exist")
     inner = own[~is_leaf]
     is_root = np.ones(len(modes), bool)
     is_root[np.concatenate([yes[inner], no[inner]])] = False
@@ -150,7 +162,7 @@ def _trees(e: Emitted, of: str, targets: int) -> Trees:
 
 
 def _trees_of_version_5(e: Emitted) -> Trees:
-    """The trees in the attributes of `TreeEnsemble`. In the result, the leaves follow the other nodes."""
+    """The trees in the attributes of `TreeEnsemble`. The returned arrays have the entries of all leaves at the end."""
     splits, modes = e.needed("nodes_splits"), [_BY_NUMBER[i] for i in e.needed("nodes_modes").tolist()]
     weights, ids = e.needed("leaf_weights"), e.needed("leaf_targetids")
     inner, count = len(splits), len(weights)
@@ -196,7 +208,7 @@ def _of_target(trees: Trees, target: int) -> Trees:
 
 
 def _aggregated(e: Emitted, trees: Trees, aggregate: str) -> str:
-    """The values of the leaves that each row reaches, aggregated over the trees: (rows, targets)."""
+    """For each row, aggregates the values of the leaves that it reaches in the trees. Has the shape (rows, targets)."""
     dtype = np.result_type(trees.thresholds, trees.leaves)
     kind = "f64" if dtype == np.float64 else "f32"
     if kind == "f32":
@@ -204,7 +216,8 @@ def _aggregated(e: Emitted, trees: Trees, aggregate: str) -> str:
     x = e.floats(dtype)
     first = e.emit("Gather", x, np.asarray([0]), axis=1)
     none = e.cast(e.emit("Less", first, first), np.int32)
-    roots = e.emit("Add", none, trees.roots.astype(np.int32))  # for each row, also of a dynamic batch
+    # This sum broadcasts the roots to all rows, even if the number of rows is dynamic.
+    roots = e.emit("Add", none, trees.roots.astype(np.int32))
 
     def build(body: Body, x: TextTensor, at: TextTensor, leaves: TextTensor) -> list[TextTensor]:
         for _ in range(trees.depth()):
@@ -217,14 +230,15 @@ def _aggregated(e: Emitted, trees: Trees, aggregate: str) -> str:
         total = e.sum(values, 1)
         return total if aggregate == "SUM" else e.emit("Div", total, np.asarray(len(trees.roots), dtype))
     if not trees.targets[[mode == "LEAF" for mode in trees.modes]].all():
-        raise Unsupported(
-            f"{aggregate} over trees whose leaves lack values for some targets is not supported"
-        )
+        raise Unsupported(f"the aggregate {aggregate} is not supported if a leaf lacks a value for a target")
     return e.extreme({"MIN": "ReduceMin", "MAX": "ReduceMax"}[aggregate], values, 1)
 
 
 def _next(body: Body, trees: Trees, x: TextTensor, at: TextTensor) -> TextTensor:
-    """The next node of each row in each tree. `at` has the current nodes, in the shape (rows, trees)."""
+    """The index of the next node for each row and each tree.
+
+    `at` has the indices of the current nodes, in the shape (rows, trees).
+    """
     value = _of_features(body, x, _of_nodes(body, trees.features, at))
     threshold = body.convert(_of_nodes(body, trees.thresholds, at), x.element)
     yes, no = _of_nodes(body, trees.yes, at), _of_nodes(body, trees.no, at)
@@ -238,8 +252,8 @@ def _next(body: Body, trees: Trees, x: TextTensor, at: TextTensor) -> TextTensor
             is_mode = _of_nodes(body, np.array([own == mode for own in trees.modes]), at)
             holds = body.select(is_mode, holds, goes)
         goes = holds
-    assert goes is not None  # a tree with a step has a node with a comparison
-    if trees.missing.any() or "BRANCH_NEQ" in inner:  # other comparisons are false for NaN
+    assert goes is not None  # a step is emitted only if a tree has a node with a comparison
+    if trees.missing.any() or "BRANCH_NEQ" in inner:  # every comparison except NEQ is false for NaN
         is_nan = body.compare(value, value, "NE")
         goes = body.select(is_nan, _of_nodes(body, trees.missing, at), goes)
     return body.select(goes, yes, no)
@@ -261,7 +275,7 @@ def _of_nodes(body: Body, table: Array, at: TextTensor) -> TextTensor:
 
 
 def _of_features(body: Body, x: TextTensor, features: TextTensor) -> TextTensor:
-    """The value of the feature with index `features[row, tree]` of each row of x."""
+    """The elements x[row, features[row, tree]], in the shape (rows, trees)."""
     numbers = (
         "collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], "
         "start_index_map = [1], index_vector_dim = 2"
@@ -270,7 +284,7 @@ def _of_features(body: Body, x: TextTensor, features: TextTensor) -> TextTensor:
 
 
 def _looked_up(body: Body, leaves: TextTensor, at: TextTensor) -> TextTensor:
-    """The values of the leaves with the indices `at`: (rows, trees, targets)."""
+    """The values leaves[at[row, tree], target], in the shape (rows, trees, targets)."""
     numbers = "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2"
     return _gathered(body, leaves, at, numbers, [1, leaves.sizes[1]], [*at.sizes, leaves.sizes[1]])
 

@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's functions that move, select or accumulate elements."""
+"""Decompositions of PyTorch's functions that rearrange, select or accumulate elements of tensors."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 from tiduc.models.torch.ops.masks import assigned
 
-# ---- arrays without values ----------------------------------------------------------------------------------
+# ---- uninitialized tensors ----------------------------------------------------------------------------------
 
 
 @decomposes(aten.empty_like.default, aten.new_empty.default, aten.empty.memory_format)
@@ -21,7 +21,7 @@ def empty(
     dtype: torch.dtype | None = None,
     **keywords: object,
 ) -> Any:
-    """Zeros of the sizes `size` if given, else of the sizes of x. x may also be a list of sizes."""
+    """A tensor of zeros. Its shape is `size` if given, otherwise the shape of x. If x is a list, the shape is x."""
     if not isinstance(x, torch.Tensor):
         return torch.zeros(x, dtype=dtype)
     return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
@@ -32,7 +32,7 @@ def empty(
 
 @decomposes(aten.diagonal.default, aten.diagonal_copy.default)
 def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A gather from the flat matrix: element i of the diagonal has the flat index `start + i (n + 1)`."""
+    """Gathers the diagonal from the flattened matrix, in which its element i has the index `start + i (n + 1)`."""
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     x = x.movedim((dim1, dim2), (-2, -1))
     m, n = x.shape[-2:]
@@ -40,7 +40,7 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
 
 
 def _places(m: int, n: int, offset: int) -> Any:
-    """The flat indices of the elements on a diagonal of an m by n matrix."""
+    """The indices of the elements of a diagonal in a flattened m by n matrix."""
     first, start = (0, offset) if offset >= 0 else (-offset, -offset * n)
     count = max(0, min(m - first, n - max(offset, 0)))
     return start + torch.arange(count) * (n + 1)
@@ -74,9 +74,9 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Any:
-    """Concatenates the parts before, inside and after the slice.
+    """Replaces a slice of x by `values`. Concatenates the part before the slice, `values`, and the part after it.
 
-    With steps, selects between x and the spread values.
+    If `step` is not 1, selects `values` at the positions of the slice, and x elsewhere.
     """
     size = x.shape[dim]
     if not isinstance(size, int):
@@ -103,7 +103,10 @@ def _scattered_to_end(
     end: int | torch.SymInt | None,
     step: int,
 ) -> Any:
-    """`slice_scatter` along a dynamic dimension, for which torch-mlir would take unlimited memory."""
+    """Decomposes `slice_scatter` along a dynamic dimension, because torch-mlir would exhaust memory on the op.
+
+    Raises `Unsupported` unless the slice has step 1 and reaches the end of the dimension.
+    """
     if step != 1 or not isinstance(first, int) or first < 0 or (isinstance(end, int) and end < sys.maxsize):
         raise Unsupported("an assignment to a slice of a dynamic dimension must reach its end, in steps of 1")
     return torch.cat([x.narrow(dim, 0, first), values], dim) if first else values.clone()
@@ -128,7 +131,7 @@ def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> Any:
 
 @decomposes(aten.roll.default)
 def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    """Exchanges two slices, or gathers along a dynamic dimension. Without dimensions, rolls the flat tensor."""
+    """Swaps two slices of each dimension, or gathers if it is dynamic. Without `dims`, rolls the flat tensor."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -142,7 +145,7 @@ def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> to
     return x.clone()
 
 
-# negative indices count from the end, as in x[index]
+# Indexing with brackets handles negative indices, which count from the end.
 TABLE[aten.take.default] = lambda x, index: x.reshape(-1)[index]
 
 
@@ -168,14 +171,14 @@ def put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: 
 
 @decomposes(aten.cumprod.default)
 def cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """Prefix products by doubling: after step k, element i is the product of elements i - 2^k + 1 to i."""
+    """Prefix products by doubling. After step k, element i is the product of the elements i - 2^k + 1 to i of x."""
     x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64))
     return _prefixes(x, dim, torch.mul)
 
 
 @decomposes(aten.cumsum.default)
 def cumsum(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-    """`cumsum` along a dynamic dimension: sums of masked rows. torch-mlir has no prefix sum for a dynamic dimension."""
+    """Decomposes `cumsum` along a dynamic dimension, which torch-mlir cannot lower, into sums of masked rows."""
     if x.dim() == 0 or isinstance(x.shape[dim], int):
         return NotImplemented
     n = x.shape[dim]
@@ -192,10 +195,10 @@ def var_mean(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> Any:
-    """The variance and the mean, computed in f32, or in f64 for f64.
+    """The variance and the mean, computed in f32, or in f64 if x is f64.
 
-    torch-mlir computes both in f64, and computes the mean twice. It also asserts that a dynamic dimension has enough
-    elements.
+    torch-mlir's own decomposition computes both in f64, computes the mean twice, and asserts that a dynamic dimension
+    has enough elements.
     """
     if x.is_complex():
         return NotImplemented
@@ -245,7 +248,7 @@ def product(x: torch.Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dt
 def _extremes(
     x: torch.Tensor, dim: int, is_later: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Running extremes and their indices. Of equal elements, the last one counts."""
+    """The running maxima or minima along a dimension, and their indices. Of equal elements, the last index counts."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     dim = dim % x.dim()
@@ -283,7 +286,7 @@ _FIXED = {
     aten.unique_consecutive.default: ("torch.unique_consecutive", "torch.sort"),
     aten.unique_dim.default: ("torch.unique", "torch.sort"),
 }
-"""Functions whose result's size depends on data, and their replacements."""
+"""Maps each op whose result's size depends on data to the function's name and the replacement that a message names."""
 
 
 def _sized(name: str, instead: str) -> Any:
@@ -297,7 +300,7 @@ TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
 
 
 _is_counted = threading.local()
-"""Has the attribute `now` while `_from_start` calls an op, whose indices then count from the start."""
+"""Has the attribute `now` while `_from_start` calls an op. The op's decomposition then keeps the op."""
 
 
 def _from_start(
@@ -306,7 +309,7 @@ def _from_start(
     indices: Sequence[torch.Tensor | None],
     *others: torch.Tensor | bool,
 ) -> Any:
-    """The op with indices that count from the start, because torch-mlir treats negative indices as 0."""
+    """Calls the op with negative indices converted to nonnegative ones, because torch-mlir treats them as 0."""
     if hasattr(_is_counted, "now"):
         return NotImplemented
     places = [i if i is None else torch.where(i < 0, i + x.shape[d], i) for d, i in enumerate(indices)]
@@ -328,7 +331,7 @@ def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
 def index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
-    """Rewrites y[mask] = number, and y[mask] = row, as a select. Makes other indices count from the start."""
+    """Rewrites y[mask] = value as a select. If all indices are integers, converts negative ones to nonnegative ones."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return _from_start(aten.index_put.default, x, indices, values, accumulate)
     return assigned(x, indices, values, accumulate)

@@ -1,4 +1,4 @@
-"""Replaces functions that `torch.export` cannot trace by functions that it can trace."""
+"""Replaces functions that `torch.export` cannot trace by equivalent functions that it can trace."""
 
 from collections.abc import Callable, Mapping
 from math import log, nan, pi
@@ -11,9 +11,10 @@ from tiduc.models.torch.ops.losses import multi_margin_loss
 
 
 def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The least-squares solution: by QR for a tall matrix, otherwise by the pseudo-inverse.
+    """The least-squares solution: by QR if m >= n and the driver is the default, otherwise by the pseudo-inverse.
 
-    With QR, the solution is NaN if a column depends linearly on the columns before it, up to `rcond`.
+    With QR, the solution is NaN if a column depends linearly on the columns before it, up to the relative tolerance
+    `rcond`.
     """
     m, n = a.shape[-2:]
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
@@ -56,7 +57,7 @@ def _grouped_mm(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Matrix products of groups. `offs` has the end of each group along the grouped dimension.
+    """A matrix product for each group. `offs` has the index of the end of each group along the grouped dimension.
 
     a (m, k), b (g, k, n)       gives (m, n)        groups along m
     a (g, m, k), b (k, n)       gives (m, n)        groups along n
@@ -88,15 +89,17 @@ def _gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """The loss without PyTorch's check that no variance is negative.
+    """The Gaussian negative log-likelihood, without PyTorch's check that no variance is negative.
 
-    Clamping the variance has the slope one, as in PyTorch.
+    Variances are clamped to at least `eps`. As in PyTorch, the derivative of the clamped variance is one everywhere.
     """
     var = var * torch.ones_like(x) if isinstance(var, float) else var
     if var.shape != x.shape and x.shape[:-1] == var.shape:
         var = var.unsqueeze(-1)
     elif var.dim() != x.dim() or torch.broadcast_shapes(var.shape, x.shape) != x.shape:
-        raise Unsupported("gaussian_nll_loss takes a variance of the shape of its input, or of its rows")
+        raise Unsupported(
+            "the variance of gaussian_nll_loss must have the input's shape, or one element per row"
+        )
     var = var.detach().clamp(min=eps) + (var - var.detach())
     loss = 0.5 * (torch.log(var) + (x - target) ** 2 / var)
     loss = loss + 0.5 * log(2 * pi) if full else loss
@@ -104,7 +107,7 @@ def _gaussian_nll_loss(
 
 
 def _pack_padded_sequence(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
-    """Refuses the op: PyTorch's export stores the batch sizes in a tensor, but its recurrent layers need numbers."""
+    """Raises `Unsupported`: PyTorch's export stores the batch sizes in a tensor, but recurrent layers need integers."""
     raise Unsupported(
         "pack_padded_sequence is not supported, since torch.export cannot trace a recurrent layer of packed "
         "sequences; give the layer the padded sequences, and use torch.where to zero its results beyond each length"
@@ -121,14 +124,14 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.grouped_mm: _grouped_mm,
     torch.nn.functional.multi_margin_loss: multi_margin_loss,
 }
-"""The functions that replace PyTorch's."""
+"""Maps functions of PyTorch to the functions that replace them."""
 
 _OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback": _grouped_mm}
-"""The functions that replace operators of other packages, by their names with or without the overload."""
+"""Maps names of operators of other packages, without the overload `.default`, to the functions that replace them."""
 
 
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-    """In a block, replaces calls of the functions in `_REPLACED` and of the operators in `_OPERATORS`."""
+    """Context manager that replaces calls of the functions in `_REPLACED` and of the operators in `_OPERATORS`."""
 
     def __torch_function__(
         self,

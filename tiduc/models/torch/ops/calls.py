@@ -1,4 +1,4 @@
-"""StableHLO functions, as text, inside PyTorch programs. They express ops that PyTorch's other ops cannot.
+"""Calls StableHLO functions, given as text, in PyTorch programs. They express what no op of PyTorch expresses.
 
 torch.ops.tiduc.call_1_2(x, sizes, "func.func private @NAME ...")   in the exported program
 stablehlo.custom_call @tiduc.torch.tiduc.call(%x) {text = ...}      while torch-mlir's pipelines run
@@ -28,16 +28,13 @@ ELEMENTS = {
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
 }
-"""The element type of StableHLO for each type of PyTorch."""
+"""Maps the name of a PyTorch type to the name of the StableHLO element type."""
 
 _TYPE = re.compile(r"tensor<((?:[\d?]+x)*)(\w+(?:<\w+>)?)>")
 
 
 def element(x: torch.Tensor) -> str:
-    """The element type of a PyTorch tensor in StableHLO.
-
-    Raises `Unsupported` for types that torch-mlir does not have.
-    """
+    """The name of the StableHLO element type of a PyTorch tensor. Raises `Unsupported` if it is not in `ELEMENTS`."""
     name = str(x.dtype).removeprefix("torch.")
     if name not in ELEMENTS:
         raise Unsupported(f"tensors of {name} are not supported")
@@ -45,9 +42,9 @@ def element(x: torch.Tensor) -> str:
 
 
 def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[TextTensor]]) -> Any:
-    """The result of a StableHLO function of the tensors `operands`: a tuple if there are several results.
+    """Calls a StableHLO function named `name` with the tensors `operands`. Returns a tensor, or a tuple of several.
 
-    `build(body, *arguments)` emits the function's ops and returns its results.
+    `build(body, *arguments)` emits the function's ops and returns the function's results.
     """
     function, arguments = called(name, operands, build)
     return function(*arguments)
@@ -56,7 +53,7 @@ def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Seque
 def called(
     name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[TextTensor]]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The operator that `call` calls, and its arguments."""
+    """The PyTorch operator that represents the call, and the operator's arguments. See `call` for the parameters."""
     body = Body([(x.shape, element(x)) for x in operands])
     results = build(body, *body.arguments)
     sizes = [n for y in results for n in y.sizes]
@@ -65,7 +62,7 @@ def called(
 
 @functools.cache
 def operator(operands: int, results: int) -> Any:
-    """The custom PyTorch operator for functions with these numbers of operands and results."""
+    """Defines and returns the PyTorch operator that calls functions with these numbers of operands and results."""
     name = f"call_{operands}_{results}"
     given = "".join(f"Tensor x{i}, " for i in range(operands))
     types = ", ".join(["Tensor"] * results)

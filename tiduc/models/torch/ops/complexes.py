@@ -1,4 +1,4 @@
-"""Decomposes functions of complex numbers into calls of StableHLO ops, because torch-mlir lowers only some of them."""
+"""Decomposes PyTorch's ops on complex tensors into calls of StableHLO ops, because torch-mlir lowers only some ops."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 def unary(op: str, x: torch.Tensor, kind: str | None = None) -> torch.Tensor:
     """Applies an elementwise op of StableHLO or CHLO to x.
 
-    `kind` is the result's element type if it differs from x's.
+    `kind` is the element type of the result. It defaults to the element type of x.
     """
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -29,7 +29,7 @@ def parts(x: torch.Tensor) -> tuple[Any, Any]:
 
 
 def together(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
-    """The complex tensor of two parts."""
+    """The complex tensor with the given real and imaginary parts, which are broadcast to a common shape."""
     real, imaginary = torch.broadcast_tensors(real, imaginary)
     kind = f"complex<{element(real)}>"
     return call(
@@ -38,7 +38,7 @@ def together(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
 
 
 def eye(m: int, n: int, like: torch.Tensor) -> torch.Tensor:
-    """The identity matrix with the element type of `like`."""
+    """The m by n matrix with ones on its diagonal and zeros elsewhere, with the element type of `like`."""
     matrix = torch.eye(m, n, dtype=_real(like.dtype))
     return to_complex(matrix) if like.is_complex() else matrix
 
@@ -48,7 +48,7 @@ def to_complex(x: torch.Tensor) -> torch.Tensor:
 
 
 def magnitude(x: torch.Tensor) -> torch.Tensor:
-    """The absolute values of a complex tensor."""
+    """The elementwise absolute value of a complex tensor."""
     return unary("abs", x, _parts_element(x))
 
 
@@ -61,7 +61,7 @@ def _real(dtype: torch.dtype) -> torch.dtype:
 
 
 def _of_complex(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """A decomposition that applies `function` to complex tensors, and keeps the op for all other operands."""
+    """A decomposition that applies `function` if the first operand is a complex tensor, and otherwise keeps the op."""
 
     def run(x: torch.Tensor, *rest: bool | Sequence[int], **keywords: Any) -> Any:
         return (
@@ -83,7 +83,7 @@ TABLE[aten.polar.default] = lambda size, angle: together(size * torch.cos(angle)
 
 @decomposes(aten.angle.default)
 def angle(x: torch.Tensor) -> Any:
-    """The angle of a real number: pi if negative, else 0; NaN for NaN. Its derivative is zero."""
+    """The angle of each element. For a real tensor, it is pi, 0 or NaN with derivative zero, as in PyTorch."""
     if x.is_complex():
         return torch.atan2(*parts(x)[::-1])
     x = x if x.is_floating_point() else x.float()
@@ -98,7 +98,10 @@ def sgn(x: torch.Tensor) -> Any:
 
 
 def _pair(op: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Applies an op of StableHLO to two operands, at least one of which is complex. One operand may be a number."""
+    """Applies a binary op of StableHLO to two operands, one of which may be a number.
+
+    At least one operand is complex.
+    """
     like = x if isinstance(x, torch.Tensor) and x.is_complex() else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full((), v, dtype=like.dtype) for v in (x, y))
     dtype = torch.promote_types(x.dtype, y.dtype)
@@ -113,7 +116,7 @@ def _arithmetic(op: str, x: int | torch.Tensor, y: float | torch.Tensor, *, alph
 
 
 def _of_parts(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The decomposition of a linear function of a complex tensor: applies the function to both parts."""
+    """The decomposition of a linear function that applies the function to the real and to the imaginary part."""
     return _of_complex(
         lambda x, *rest, **keywords: together(*(function(y, *rest, **_of_reals(keywords)) for y in parts(x)))
     )
@@ -142,7 +145,7 @@ TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
 def _creates(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The decomposition of a function that creates a complex tensor, because torch-mlir creates only real tensors."""
+    """A decomposition that creates a complex tensor from real tensors, because torch-mlir creates only real tensors."""
 
     def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
         if dtype is None or not dtype.is_complex:
@@ -160,7 +163,7 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 @decomposes(aten._assert_tensor_metadata.default)
 def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: object) -> None:
-    """Removes the op, which an export inserts before `to`. torch-mlir lacks its operand of complex `dtype`."""
+    """Removes the op, because torch-mlir does not support a complex `dtype` in it. An export adds it before `to`."""
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)

@@ -1,9 +1,11 @@
 """Turns the control flow of an exported program into calls of functions with StableHLO's `if` and `while`.
 
     torch.ops.higher_order.cond(p, true_graph_0, false_graph_0, (x,))
-    func.func private @cond(%p, %x) { stablehlo.if %p { func.call @true_graph_0(%x) } { func.call @false_graph_0(%x) } }
+    ->    func.func private @cond(%p, %x) {
+            stablehlo.if %p { func.call @true_graph_0_0(%x) } { func.call @false_graph_0_1(%x) }
+          }
 
-The subgraphs become functions of the module, with the names of their attributes.
+Each subgraph becomes a function of the module. Its name is the name of the subgraph's attribute and a unique number.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +20,9 @@ Types = list[tuple[Sequence[int], str]]
 
 
 def lower_control(exported: torch.export.ExportedProgram) -> None:
-    """Replaces control-flow operators in an `ExportedProgram`, including those in graphs of other operators.
+    """Replaces the control-flow operators in an `ExportedProgram` and in all of its subgraphs.
 
-    Raises `Unsupported` for other higher-order operators and for dynamic shapes.
+    Raises `Unsupported` for all other higher-order operators, and if an operator has dynamic shapes.
     """
     _lower(exported.graph_module, count())
 
@@ -68,7 +70,7 @@ def _replace(
 
 
 def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a call of a graph (x, cy) -> (y, cx) by a call of a function (x) -> y whose VJP is this graph."""
+    """Replaces a call of a subgraph (x, cy) -> (y, cx) by a call of a function x -> y whose VJP is this subgraph."""
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
     values = _results(node)
@@ -89,7 +91,7 @@ def _call_instead(
     text: str,
     results: Sequence[torch.Tensor],
 ) -> None:
-    """Replaces a node by a call of the function in the text. Each user of the node must read a single result."""
+    """Replaces a node by a call of the function in `text`. Each user of the node must be a `getitem` of one result."""
     sizes = [n for y in results for n in y.shape]
     with graph.inserting_before(node):
         call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))
@@ -117,9 +119,11 @@ def _value(x: torch.fx.Node) -> torch.Tensor:
 def _type(node: torch.fx.Node, x: torch.Tensor) -> tuple[Sequence[int], str]:
     name = f"torch.{node.target.name()}"
     if not isinstance(x, torch.Tensor):
-        raise Unsupported(f"{name} takes or gives a {type(x).__name__}; make it a tensor")
+        raise Unsupported(f"{name} has an operand or a result of type {type(x).__name__}; make it a tensor")
     if not all(isinstance(n, int) for n in x.shape):
-        raise Unsupported(f"{name} needs static shapes: give torch.export no dynamic_shapes for its operands")
+        raise Unsupported(
+            f"{name} needs static shapes; pass no dynamic_shapes for its operands to torch.export"
+        )
     return tuple(x.shape), element(x)
 
 
@@ -161,7 +165,7 @@ def _scan(
     rows: list[TextTensor],
     fixed: list[TextTensor],
 ) -> list[TextTensor]:
-    """A loop over the rows; each iteration writes a row of each result."""
+    """Emits a loop over the rows. Each iteration computes the carried values, and one row of each stacked result."""
     kept = len(first)
     steps = rows[0].sizes[0]
     of_step = [*types[:kept], *((shape[1:], kind) for shape, kind in types[kept:])]
@@ -186,4 +190,4 @@ _OPERATORS: dict[str, Callable[..., list[TextTensor]]] = {
     "scan": _scan,
     "while_loop": _while,
 }
-"""The emitter for each operator: (body, result types, names of the subgraphs, groups of operands) -> results."""
+"""Maps an operator's name to its emitter: (body, result types, names of subgraphs, *groups of operands) -> results."""

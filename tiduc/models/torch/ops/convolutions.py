@@ -1,4 +1,4 @@
-"""Decomposes a convolution's derivative, because torch-mlir lowers it only for some strides, dilations and groups.
+"""Decomposes the VJP of a convolution, because torch-mlir lowers it only for some strides, dilations and groups.
 
 y = conv(x, w)   ->   cx = conv_transpose(cy, w)
                       cw = conv(x, cy), with batch and channels exchanged, and stride and dilation exchanged
@@ -24,7 +24,7 @@ def convolution_backward(
     groups: int,
     needed: Sequence[bool],
 ) -> tuple[Any, Any, Any]:
-    """The cotangents of the operand, the kernel and the bias; None for those that are not needed."""
+    """The cotangents of the operand, the kernel and the bias. A cotangent is None if its flag in `needed` is false."""
     rank = w.dim() - 2
     stride, padding, dilation = (_of_rank(rank, given) for given in (stride, padding, dilation))
     zeros = [0] * rank
@@ -33,7 +33,7 @@ def convolution_backward(
         cx = torch.convolution(ct, w, None, stride, padding, dilation, False, zeros, groups)
     elif needed[0]:
         cx = torch.convolution(ct, w, None, stride, zeros, dilation, True, zeros, groups)
-        for d in range(rank):  # torch-mlir exchanges the dimensions of unequal paddings of the result
+        for d in range(rank):  # crops the result, because torch-mlir exchanges dimensions if paddings differ
             missing = padding[d] + x.shape[2 + d] - cx.shape[2 + d]
             if missing > 0:
                 shape = [*cx.shape[: 2 + d], missing, *cx.shape[3 + d :]]

@@ -1,7 +1,7 @@
-"""The factorizations of `torch.linalg` as custom calls of LAPACK's routines, for which tiduc has derivative rules.
+"""Emits factorizations as custom calls of LAPACK's routines, for which tiduc has derivative rules.
 
-A matrix is the last two dimensions of a tensor; the dimensions before are a batch. Sources: LAPACK's routines;
-`tiduc/dialect/facts/lapack.py` has their operands, results and settings.
+The last two dimensions of a tensor are those of a matrix. All dimensions before them are batch dimensions.
+`tiduc/dialect/facts/lapack.py` lists the operands, results and settings of the routines. Source: LAPACK.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Type = tuple[Sequence[int], str]
 
 
 def cholesky(x: torch.Tensor, upper: bool = False) -> Any:
-    """The lower factor of the matrix that a triangle of x defines."""
+    """The lower Cholesky factor of the Hermitian matrix given by the lower triangle of x (upper if `upper`)."""
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit("cholesky", [a], a.sizes, "lower = true")]
@@ -29,7 +29,10 @@ def cholesky(x: torch.Tensor, upper: bool = False) -> Any:
 
 
 def _of_triangle(x: torch.Tensor, upper: bool) -> torch.Tensor:
-    """The Hermitian matrix with a triangle of x. As in PyTorch, tangents are means of those of x and its adjoint."""
+    """The Hermitian matrix whose lower triangle (upper if `upper`) is that of x.
+
+    As in PyTorch, its tangent is (dx + dx^H) / 2 for the tangent dx of x, whichever triangle is read.
+    """
     value = x.detach()
     part = torch.triu(value, 1) if upper else torch.tril(value, -1)
     own = torch.diag_embed(torch.diagonal(value, dim1=-2, dim2=-1).real)
@@ -38,7 +41,10 @@ def _of_triangle(x: torch.Tensor, upper: bool) -> torch.Tensor:
 
 
 def not_definite(x: torch.Tensor, upper: bool = False) -> torch.Tensor:
-    """The size of the first leading block of the Hermitian matrix that is not positive definite; 0 if there is none."""
+    """The size of the smallest leading block of x that is not positive definite, or 0 if x is positive definite.
+
+    The Hermitian matrix x is given by its lower triangle, or by its upper triangle if `upper`.
+    """
     *batch, _, _ = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -57,9 +63,9 @@ def triangular(
     transpose: str = "NO_TRANSPOSE",
     unit: bool = False,
 ) -> torch.Tensor:
-    """The solution X of op(A) X = B, or of X op(A) = B if not `left`. A is triangular.
+    """The solution X of op(A) X = B, or of X op(A) = B if `left` is false. A is triangular.
 
-    op is the identity, the transpose or the adjoint.
+    `transpose` gives op: NO_TRANSPOSE (the identity), TRANSPOSE or ADJOINT.
     """
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
@@ -75,7 +81,11 @@ def triangular(
 
 
 def lu(x: torch.Tensor) -> tuple[Any, Any, Any]:
-    """L and U in one matrix; LAPACK's pivots, which begin with 1; and the number of the first zero pivot, or 0."""
+    """The results of LAPACK's `getrf`: a matrix with both L and U, the pivots, and `info`.
+
+    Pivots are indices of rows that count from 1. `info` is the position of the first zero pivot, counted from 1. It is
+    0 if no pivot is zero.
+    """
     *batch, m, n = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -86,7 +96,7 @@ def lu(x: torch.Tensor) -> tuple[Any, Any, Any]:
 
 
 def order(pivots: torch.Tensor, m: int) -> Any:
-    """The indices of m rows after row i was swapped with row `pivots[i] - 1`, for each i in order."""
+    """The indices of m rows after LAPACK's swaps: for i = 0, 1, ..., row i is swapped with row `pivots[i] - 1`."""
     return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
 
 
@@ -111,7 +121,7 @@ def _rows(body: Body, pivots: TextTensor, m: int) -> TextTensor:
 
 
 def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
-    """The element of each row at which `at` is true, broadcast along the row."""
+    """For each row of x, the element at which `at` is true, broadcast to the size of the row."""
     *batch, _ = x.sizes
     zeros = body.broadcast(body.number(0), [], x.sizes)
     total = body.sum(body.select(at, x, zeros), len(batch))
@@ -119,7 +129,7 @@ def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
 
 
 def reflectors(x: torch.Tensor) -> tuple[Any, Any]:
-    """The results of `torch.geqrf`: R with the reflectors below it, and the factors of the reflectors."""
+    """The results of `torch.geqrf`: a matrix with R and the Householder vectors below R, and the vectors' factors."""
     *batch, m, n = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -129,7 +139,7 @@ def reflectors(x: torch.Tensor) -> tuple[Any, Any]:
 
 
 def product(x: torch.Tensor, tau: torch.Tensor) -> Any:
-    """The result of `torch.linalg.householder_product`: the first columns of the product of reflectors."""
+    """The result of `torch.linalg.householder_product`: the first columns of the product of Householder reflectors."""
     return call(
         "householder_product",
         [_supported(x), tau],
@@ -138,7 +148,7 @@ def product(x: torch.Tensor, tau: torch.Tensor) -> Any:
 
 
 def singular(x: torch.Tensor, full: bool = False) -> tuple[Any, Any, Any]:
-    """U, the singular values, and the adjoint of V."""
+    """The singular value decomposition of x: U, the singular values, and the adjoint of V."""
     *batch, m, n = x.shape
     k = min(m, n)
 
@@ -153,7 +163,7 @@ def singular(x: torch.Tensor, full: bool = False) -> tuple[Any, Any, Any]:
 
 
 def hermitian(x: torch.Tensor, upper: bool = False) -> tuple[Any, Any]:
-    """The eigenvalues and eigenvectors of the Hermitian matrix that a triangle of x defines."""
+    """The eigenvalues and eigenvectors of the Hermitian matrix given by the lower triangle of x (upper if `upper`)."""
     *batch, n, _ = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -190,9 +200,9 @@ def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _routine(
     body: Body, name: str, operands: Sequence[TextTensor], types: Sequence[Type], settings: str = ""
 ) -> list[TextTensor]:
-    """Calls the LAPACK routine for the operands' element type and returns its results.
+    """Emits a call of the LAPACK routine for the element type of the operands. Returns the routine's results.
 
-    Matrices are stored by columns.
+    Matrices are stored in column-major order.
     """
     kind = operands[0].element
     name = _OF_COMPLEX.get(name, name) if kind.startswith("complex") else name
@@ -213,13 +223,13 @@ def _supported(x: torch.Tensor) -> Any:
 
 
 def _layout(rank: int, batch: int) -> str:
-    """The layout of an array: its dimensions from the fastest-varying to the slowest. A matrix is stored by columns."""
+    """The layout of an array: its dimensions from the fastest to the slowest varying. Matrices are column-major."""
     order = [batch, batch + 1, *reversed(range(batch))] if rank == batch + 2 else [*reversed(range(rank))]
     return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
 
 
 def _real(x: TextTensor) -> str:
-    """The element type of the parts of a complex tensor; for a real tensor, its element type."""
+    """The element type of x or, if x is complex, of the real part of x."""
     return x.element.removeprefix("complex<").removesuffix(">")
 
 

@@ -2,8 +2,8 @@
 
 torch.ones(3)    ->    torch.ops.tiduc.call_0_1([3], "... stablehlo.constant dense<1.0> ...")
 
-The call hides the number from torch-mlir, whose folds of such tensors are wrong: `torch.ones(3) != 1` is true there,
-and `torch.full((3,), -3) // 2` is -2^63. One-element tensors in a program are hidden, too.
+The call hides the number from torch-mlir, which folds ops on such tensors wrongly: `torch.ones(3) != 1` becomes true,
+and `torch.full((3,), -3) // 2` becomes -2^63. Constant tensors of one element are replaced by such calls, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ Number = bool | int | float | complex
 
 
 def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtype | None = None) -> Any:
-    """A tensor of the sizes `sizes`, some of which may be dynamic, filled with a number.
+    """A tensor of the given sizes with `value` in all elements. Sizes may be dynamic.
 
-    If `dtype` is None, the element type is PyTorch's default for the number. Returns `NotImplemented` for a type that
-    StableHLO lacks.
+    If `dtype` is None, the element type is PyTorch's default for the number. Returns `NotImplemented` if StableHLO
+    lacks the element type.
     """
     dtype = dtype or _type_of(value)
     name = str(dtype).removeprefix("torch.")
@@ -36,9 +36,9 @@ def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtyp
 
 
 def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor) -> bool:
-    """Replaces a placeholder of a one-element tensor by a call that fills the tensor.
+    """Replaces the placeholder of a one-element tensor by a call that returns the tensor.
 
-    Returns whether it did: the tensor must have one element, of a type that StableHLO has.
+    Returns False, without a change, if the tensor has another number of elements, or a type that StableHLO lacks.
     """
     if tensor.numel() != 1 or str(tensor.dtype).removeprefix("torch.") not in ELEMENTS:
         return False
@@ -53,20 +53,23 @@ def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor
 
 
 def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callable[[Body], list[TextTensor]]:
-    """A function that emits a constant in a body: a tensor of these sizes filled with a number."""
+    """A function that emits a constant of the given sizes with `value` in all elements."""
     element = ELEMENTS[str(dtype).removeprefix("torch.")]
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]
 
 
 def tabulated(array: Array) -> torch.Tensor:
-    """The tensor of an array of i64 or f64, as a constant of the program. Decompositions cannot use other tensors."""
+    """Converts an array of i64 or f64 to a tensor that the traced program contains as a constant.
+
+    Decompositions use such tensors as tables, because they cannot refer to tensors outside the program.
+    """
     written = f'"0x{np.ascontiguousarray(array).tobytes().hex()}"'
     element = ELEMENTS[str(array.dtype)]
     return call("table", [], lambda body: [body.constant(written, array.shape, element)])
 
 
 def as_tensors(x: float | torch.Tensor, y: float | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both operands as tensors of PyTorch's common type. One operand may be a number."""
+    """Converts both operands to tensors of their common element type. One operand may be a number."""
     dtype = torch.result_type(x, y)
     tensors = (v.to(dtype) if isinstance(v, torch.Tensor) else filled([], v, dtype) for v in (x, y))
     return next(tensors), next(tensors)
@@ -80,7 +83,7 @@ def _type_of(value: Number) -> torch.dtype:
 
 
 def _written(value: Number, dtype: torch.dtype) -> str:
-    """The number in MLIR's syntax. A float is written by its bits, because infinities and NaN have no other syntax."""
+    """The number in MLIR's syntax. Floats are written as hexadecimal bits, the only syntax for infinities and NaN."""
     if dtype.is_complex:
         parts = (complex(value).real, complex(value).imag)
         return f"({', '.join(_written(part, dtype.to_real()) for part in parts)})"
@@ -156,6 +159,6 @@ def new_ones(
 
 @decomposes(aten.rsub.Scalar, aten.rsub.Tensor)
 def rsub(x: torch.Tensor, y: float | torch.Tensor, alpha: float = 1) -> torch.Tensor:
-    """y - alpha x. torch-mlir would round a number y to f32."""
+    """Computes y - alpha x. The op is decomposed because torch-mlir would round y to f32 if y is a number."""
     x, y = as_tensors(x, y)
     return torch.sub(y, x, alpha=alpha)

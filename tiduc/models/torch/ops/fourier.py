@@ -8,11 +8,11 @@ from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call, element
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
-_LONGEST = 3  # dimensions in one transform of StableHLO
+_LONGEST = 3  # the largest number of dimensions that StableHLO's `fft` transforms
 
 
 def _transformed(x: torch.Tensor, dims: Sequence[int], kind: str, lengths: Sequence[int], result: int) -> Any:
-    """The transform along `dims`. The last dimension of `dims` gets the size `result`."""
+    """Applies StableHLO's `fft` along `dims`. `result` is the size of the last of these dimensions in the result."""
     count = len(dims)
     others = [d for d in range(x.dim()) if d not in dims]
     permutation = [*others, *dims]
@@ -31,9 +31,10 @@ def _transformed(x: torch.Tensor, dims: Sequence[int], kind: str, lengths: Seque
 
 
 def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> torch.Tensor:
-    """The transform x, normalized as PyTorch's `normalization` says: 0 none, 1 by the root of the size, 2 by the size.
+    """Multiplies x, a result of StableHLO's `fft`, by the factor for PyTorch's code `normalization`.
 
-    StableHLO's inverse transforms divide by the size, and PyTorch's do not.
+    Code 0 means no normalization, code 1 means division by the square root of the size, and code 2 means division by
+    the size. For an inverse transform, the factor also cancels StableHLO's division by the size.
     """
     count = prod(sizes)
     factor = [1.0, 1 / sqrt(count), 1 / count][normalization] * (count if is_inverse else 1)
@@ -41,7 +42,7 @@ def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_invers
 
 
 def _batches(dims: Sequence[int], rank: int) -> list[list[int]]:
-    """The dimensions in groups of one transform each, the last dimensions first."""
+    """Splits dimensions into groups that one transform can handle. The first group has the last dimensions."""
     positive = [d % rank for d in dims]
     groups = [positive[max(0, end - _LONGEST) : end] for end in range(len(positive), 0, -_LONGEST)]
     return groups
@@ -81,7 +82,7 @@ def complex_to_real(x: torch.Tensor, dims: Sequence[int], normalization: int, la
 
 @decomposes(aten.fft_fftfreq.default)
 def fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **keywords: object) -> Any:
-    """The frequencies 0, 1, ..., then -n // 2, ..., -1, over n d."""
+    """The frequencies 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1, divided by n d."""
     numbers = torch.arange(n, dtype=dtype or torch.get_default_dtype())
     return torch.where(numbers < (n + 1) // 2, numbers, numbers - n) / (n * d)
 

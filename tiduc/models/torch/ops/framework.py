@@ -1,4 +1,4 @@
-"""PyTorch, with the type `Any` for the type checker, and the table of decompositions."""
+"""Imports PyTorch with the type `Any`, so that the type checker ignores it. Defines the table of decompositions."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -8,14 +8,14 @@ torch: Any = import_module("torch")
 
 
 class Absent:
-    """Stands for an op, and its overloads, that the installed version of PyTorch lacks. No program has such an op."""
+    """Represents an op that the installed version of PyTorch lacks, and each overload of the op."""
 
     def __getattr__(self, overload: str) -> "Absent":
         return self
 
 
 class _Aten:
-    """PyTorch's ops by name. An op that the installed version lacks, such as `cholesky` since 2.15, is `Absent`."""
+    """The namespace of PyTorch's ops. An op that the installed version lacks is an `Absent`: `cholesky` since 2.15."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.ops.aten, name, None) or Absent()
@@ -24,18 +24,18 @@ class _Aten:
 aten = _Aten()
 
 F = TypeVar("F", bound=Callable[..., Any])
-"""The function that a decorator takes and returns."""
+"""The type of the function that a decorator takes and returns."""
 
 TABLE: dict[Any, Callable[..., Any]] = {}
-"""The decomposition of each overload, for `ExportedProgram.run_decompositions`.
+"""Maps each overload to its decomposition. An argument of `ExportedProgram.run_decompositions`.
 
-A decomposition is a function of the overload's arguments, written in PyTorch's functions. It returns `NotImplemented`
-to keep the op.
+A decomposition takes the overload's arguments, and computes the result with other functions of PyTorch. To keep the op,
+it returns `NotImplemented`.
 """
 
 
 def decomposes(*overloads: Any) -> Callable[[F], F]:
-    """Decorates the decomposition of these overloads."""
+    """Decorator that registers a function in `TABLE` as the decomposition of these overloads."""
 
     def register(function: F) -> F:
         TABLE.update(dict.fromkeys(overloads, function))

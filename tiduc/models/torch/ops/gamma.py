@@ -1,9 +1,10 @@
-"""The regularized incomplete gamma functions P and Q = 1 - P, as loops that end when every element has converged.
+"""Computes the regularized incomplete gamma functions P and Q = 1 - P by loops that end when all elements converged.
 
 P(a, x) = x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)        for x <= a + 1: DLMF 8.7.1
 Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))    for x > a + 1: DLMF 8.9.2
 
-The loops are differentiated, also with respect to a, for which PyTorch has no derivative. NaN gives NaN.
+The loops are differentiated, also with respect to a, for which PyTorch has no derivative. If an operand is NaN, the
+result is NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 _MOST = 100_000
-"""The most iterations of the series of an incomplete gamma function of (a, x). In f64, x near a needs 9 sqrt(a)."""
+"""The limit on the iterations of a loop. In f64, the series of P(a, x) needs 9 sqrt(a) iterations if x is near a."""
 
 _TINY = {"f32": 1e-30, "f64": 1e-300}
 
@@ -24,7 +25,10 @@ def _converging(
     step: Callable[..., tuple[Sequence[TextTensor], TextTensor]],
     initial: Sequence[TextTensor],
 ) -> list[TextTensor]:
-    """Repeats values, flags = `step(n, *values)` for n = 1, 2, ... while a flag is true. Returns the last values."""
+    """Emits a loop that computes `values, flags = step(n, *values)` for n = 1, 2, ... until all flags are false.
+
+    A flag is true if its element has not converged. Returns the last values.
+    """
     like = initial[0]
     one, goes = body.constant("1.0", [], like.element), body.constant("true", [], "i1")
     carried = [one, goes, *initial]
@@ -46,7 +50,7 @@ def _converging(
 
 
 def _series(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The sum 1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
+    """The series of P without its factor: the sum of x^n / ((a + 1) (a + 2) ... (a + n)) for n = 0, 1, 2, and so on."""
     least = torch.finfo(a.dtype).eps / 4
 
     def build(body: Body, a: TextTensor, x: TextTensor) -> list[TextTensor]:
@@ -97,7 +101,10 @@ def _fraction(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _scale(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """x^a e^-x / Gamma(a); above 20 by Stirling's series, DLMF 5.11.1, which does not cancel where x is near a."""
+    """Computes x^a e^-x / Gamma(a). For a >= 20, uses Stirling's series (DLMF 5.11.1) for the gamma function.
+
+    The direct formula would lose digits by cancellation if a is large and x is near a.
+    """
     is_large = a >= 20
     small, large = torch.where(is_large, 1, a), torch.where(is_large, a, 20)
     below = torch.exp(small * torch.log(x) - x - torch.lgamma(small))
@@ -111,7 +118,7 @@ def _scale(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _first(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The first terms of the series of P(a, x). At x = 0, they give the value and the derivatives to order two."""
+    """The first two terms of the series of P(a, x). At x = 0, they give P and its derivatives up to order two."""
     return torch.pow(x, a) * torch.exp(-x - torch.lgamma(a + 1)) * (1 + x / (a + 1))
 
 

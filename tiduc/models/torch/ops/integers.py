@@ -1,6 +1,6 @@
-"""Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance.
+"""Decompositions of bitwise functions, of `isclose`, and of functions that return floats for integers.
 
-torch-mlir has no lowering of some functions of floats for operands that are integers.
+torch-mlir does not lower some functions of floats, such as `reciprocal`, if the operand is a tensor of integers.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 def _with_tensors(
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a function of two tensors so that an operand may be a number."""
+    """Wraps a function of two tensors, so that one operand may be a number."""
     return lambda x, y: function(*as_tensors(x, y))
 
 
 def _shifted(op: str) -> Callable[[Any, Any], Any]:
-    """A function that shifts a tensor of integers by `y` bits, a tensor or a number.
+    """A function (x, y) that shifts a tensor x of integers by y bits. y may be a tensor or a number.
 
-    A shift by all bits gives 0 or -1.
+    If y is at least the number of bits of the type, the result is 0, or -1 for an arithmetic shift of a negative x.
     """
 
     def run(x: torch.Tensor, y: int | torch.Tensor) -> torch.Tensor:
@@ -62,7 +62,7 @@ def mean(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """The mean, computed in `dtype`. Keeps the op if `dtype` is the type of x."""
+    """Converts x to `dtype`, and computes the mean. Keeps the op if `dtype` is absent or is the type of x."""
     if dtype in (None, x.dtype):
         return NotImplemented
     return x.to(dtype).mean(dim, keepdim)

@@ -1,7 +1,8 @@
-"""Decompositions of PyTorch functions with kinks, so that the derivative at the kink equals PyTorch's.
+"""Decompositions of PyTorch functions with kinks, so that the derivative at a kink equals PyTorch's.
 
-torch-mlir lowers a ReLU to a maximum, for example, whose derivative at a tie is one half, as in JAX;
-PyTorch's is zero. A select between two formulas has the derivative of the selected formula.
+For example, torch-mlir lowers a ReLU to a maximum with 0. If the operands of a maximum are equal, its derivative is one
+half, as in JAX, but PyTorch's derivative of a ReLU at zero is zero. The decompositions use selects between two
+formulas, because a select has the derivative of the selected formula.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 where = torch.where
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-"""The constants of self-normalizing networks: Klambauer et al. 2017, equation 14."""
+"""The constants alpha and lambda of the SELU. Source: Klambauer et al. 2017, equation 14."""
 
 
 @decomposes(aten.abs.default)
@@ -24,7 +25,7 @@ def abs_(x: torch.Tensor) -> torch.Tensor:
 
 
 def _slope_at_bound() -> float:
-    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero since that version."""
+    """The derivative of PyTorch's `clamp` at a bound. It is one before version 2.15, and zero since that version."""
     with torch.enable_grad():
         x = torch.zeros((), requires_grad=True)
         (slope,) = torch.autograd.grad(x.clamp(min=0), x)
@@ -36,7 +37,7 @@ _BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch
 
 @decomposes(*(getattr(op, kind) for op in (aten.clamp, aten.clamp_min) for kind in ("default", "Tensor")))
 def clamp(x: torch.Tensor, low: int | None = None, high: int | None = None) -> Any:
-    """x clamped to two bounds. A tensor `low` has derivative zero where it equals `high`."""
+    """Clamps x to [low, high]. If both bounds are tensors, the derivative toward `low` is zero where they are equal."""
     if isinstance(low, torch.Tensor) and isinstance(high, torch.Tensor):
         low = where(low == high, low.detach(), low)
     x = x if low is None else where(_BELOW(x, low), low, x)
@@ -45,7 +46,7 @@ def clamp(x: torch.Tensor, low: int | None = None, high: int | None = None) -> A
 
 @decomposes(aten.copysign.Tensor, aten.copysign.Scalar)
 def copysign(x: float | torch.Tensor, y: float | torch.Tensor) -> Any:
-    """|x| with the sign of y; the derivative at x = 0 is zero."""
+    """The absolute value of x with the sign of y. The derivative at x = 0 is zero."""
     x, y = as_tensors(x, y)
     size = abs_(x if x.is_floating_point() else x.float())
     return where(torch.signbit(y), -size, size)
@@ -53,9 +54,9 @@ def copysign(x: float | torch.Tensor, y: float | torch.Tensor) -> Any:
 
 @decomposes(aten.fmax.default)
 def fmax(x: torch.Tensor, y: torch.Tensor) -> Any:
-    """The maximum; a NaN is ignored if the other operand is a number.
+    """The maximum. If exactly one operand is NaN, the result is the other operand.
 
-    For equal operands, the first has the derivative.
+    If the operands are equal, the derivative is one toward the first operand, and zero toward the second.
     """
     x, y = as_tensors(x, y)
     return where((x >= y) | torch.isnan(y), x, y)
@@ -69,14 +70,14 @@ def fmin(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 @decomposes(aten.hardtanh.default)
 def hardtanh(x: torch.Tensor, low: float = -1, high: float = 1) -> torch.Tensor:
-    """The derivative at a bound is zero."""
+    """Clamps x to [low, high]. The derivative at a bound is zero."""
     x = where(x <= low, low, x)
     return where(x >= high, high, x)
 
 
 @decomposes(aten.elu.default)
 def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
-    """At zero, the first derivative is the one from below, and the second derivative is zero."""
+    """The exponential linear unit. At zero, its first derivative is the one from below, and its second one is zero."""
     below = where(x < 0, x, 0)  # keeps exp(x) from overflowing in the branch that is not selected
     above = where(x == 0, x * (alpha * input_scale), x) * scale
     return where(x < 0, torch.expm1(below * input_scale) * (alpha * scale), above)
@@ -84,7 +85,10 @@ def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float 
 
 @decomposes(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(x: torch.Tensor) -> Any:
-    """-log(1 + exp(-x)), split into two parts that are smooth at zero, so that the second derivative is right there."""
+    """Computes -log(1 + exp(-x)), as one of two formulas that are smooth at zero.
+
+    The second derivative at zero is therefore right.
+    """
     above, below = where(x > 0, x, 0), where(x > 0, 0, x)
     y = where(x > 0, -torch.log1p(torch.exp(-above)), below - torch.log1p(torch.exp(below)))
     return y, x.new_zeros([0])
@@ -103,16 +107,16 @@ def rrelu(
 
 @decomposes(aten.remainder.Scalar, aten.remainder.Tensor, aten.remainder.Scalar_Tensor)
 def remainder(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
-    """x - floor(x / y) y; the derivative with respect to y is -floor(x / y)."""
+    """Computes x - floor(x / y) y. The derivative with respect to y is -floor(x / y)."""
     x, y = as_tensors(x, y)
     rest = torch.fmod(x, y)
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 def _between(y: torch.Tensor, x: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
-    """y where x is between -3 and 3, 0 where x is less, and `above` where x is greater.
+    """y where -3 < x < 3, zero where x <= -3, and `above` where x >= 3.
 
-    The comparisons are with x, because y may be rounded at the ends.
+    The comparisons use x instead of y, because y may be rounded near the bounds.
     """
     return where(x <= -3, 0, where(x >= 3, above, y))
 

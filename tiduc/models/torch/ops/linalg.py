@@ -1,6 +1,7 @@
-"""Decompositions of PyTorch's linear algebra into factorizations, triangular solutions and matrix products.
+"""Decompositions of PyTorch's linear algebra into factorizations, triangular solves and matrix products.
 
-A matrix is the last two dimensions of a tensor. A factorization that fails gives NaN where PyTorch raises an error.
+The last two dimensions of a tensor are those of a matrix. If a factorization fails, PyTorch raises an error, but the
+decompositions return NaN.
 """
 
 from itertools import combinations
@@ -16,7 +17,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 
 def _split(factors: torch.Tensor) -> tuple[Any, Any]:
-    """L and U from a matrix that holds both."""
+    """Splits the packed result of an LU factorization into L and U."""
     m, n = factors.shape[-2:]
     k = min(m, n)
     lower = torch.tril(factors[..., :k], -1) + eye(m, k, factors)
@@ -32,7 +33,7 @@ def _permuted(b: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 def _solved(
     factors: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, adjoint: bool = False
 ) -> torch.Tensor:
-    """The solution X of A X = B, or of A^H X = B, from the factors of A."""
+    """The solution X of A X = B, or of A^H X = B if `adjoint`, given the LU factors of A."""
     rows = lapack.order(pivots, factors.shape[-1])
     if adjoint:
         y = lapack.triangular(factors, b, upper=True, transpose="ADJOINT")
@@ -43,7 +44,7 @@ def _solved(
 
 
 def _sign(pivots: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The determinant of the permutation."""
+    """The determinant of the permutation that the pivots describe: 1 or -1."""
     swaps = (pivots != torch.arange(1, pivots.shape[-1] + 1, dtype=torch.int32)).sum(-1)
     return (1 - 2 * (swaps % 2)).to(like.dtype)
 
@@ -66,14 +67,17 @@ def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, t
 
 
 POLYNOMIAL = 4
-"""The most rows of a matrix whose determinant is a sum of products, with finite derivatives at every matrix."""
+"""The determinant of a matrix with at most this number of rows is computed as a polynomial in the elements.
+
+The derivatives of a polynomial are finite at every matrix.
+"""
 
 
 @decomposes(aten._linalg_det.default)
 def det(x: torch.Tensor) -> Any:
-    """The product of the pivots or, for at most `POLYNOMIAL` rows, a polynomial in the elements.
+    """The determinant: a polynomial in the elements for at most `POLYNOMIAL` rows, otherwise the product of pivots.
 
-    The derivatives of the product are finite unless a pivot before the last one is exactly 0.
+    The derivatives of this product are finite unless a pivot before the last one is exactly 0.
     """
     factors, pivots, _ = lapack.lu(x)
     if 0 < x.shape[-1] <= POLYNOMIAL:
@@ -83,7 +87,7 @@ def det(x: torch.Tensor) -> Any:
 
 
 def _polynomial(x: torch.Tensor) -> torch.Tensor:
-    """The determinant, by the minors of its last rows: the last row, the last two rows, and so on."""
+    """The determinant by Laplace expansion: computes the minors of the last row, then of the last two rows, etc."""
     n = x.shape[-1]
     minors: dict[tuple[int, ...], Any] = {(i,): x[..., n - 1, i] for i in range(n)}
     for row in reversed(range(n - 1)):
@@ -187,7 +191,7 @@ def qr(x: torch.Tensor, mode: str = "reduced") -> Any:
     if mode == "r":
         return x.new_empty([0]), torch.triu(packed[..., : min(m, n), :])
     k = m if mode == "complete" else min(m, n)
-    # The rule for the product of reflectors looks for the factors themselves, so no empty pad may be in between.
+    # The rule for `householder_product` matches the result of `geqrf` as its operand, so an empty pad is avoided.
     columns = torch.nn.functional.pad(packed, (0, k - n)) if k > n else packed[..., :k] if k < n else packed
     return lapack.product(columns, tau), torch.triu(packed[..., :k, :])
 
@@ -253,7 +257,10 @@ TABLE[aten._linalg_eigvals.default] = TABLE[aten.linalg_eigvals.default] = lambd
 
 @decomposes(aten.linalg_matrix_exp.default)
 def matrix_exp(x: torch.Tensor) -> torch.Tensor:
-    """The approximant of Pade of order 13 with scaling and squaring: Higham 2005, SIAM J. Matrix Anal. Appl. 26."""
+    """The matrix exponential, by the Pade approximant of order 13 with scaling and squaring.
+
+    Source: Higham 2005, SIAM J. Matrix Anal. Appl. 26.
+    """
     order, greatest, squarings = 13, 5.371920351148152, 16
     norm = torch.abs(x.detach()).sum(-2).amax(-1)
     times = torch.clamp(torch.ceil(torch.log2(norm / greatest)), 0, squarings)[..., None, None]
@@ -274,15 +281,15 @@ def matrix_exp(x: torch.Tensor) -> torch.Tensor:
     y = solve_ex(even - odd, even + odd)[0]
     for i in range(squarings):
         is_squared = times > i
-        safe = torch.where(is_squared, y, 0)  # keeps a square that is not selected from overflowing
+        safe = torch.where(is_squared, y, 0)  # so that a square that is not selected cannot overflow
         y = torch.where(is_squared, safe @ safe, y)
     return y
 
 
 # ---- functions that check for failure ----------------------------------------------------------------------
 
-# PyTorch's own decompositions of these ops read whether the factorization failed, but here `info` is always
-# 0.
+# PyTorch's own decompositions of these ops raise an error if `info` is not 0, which an exported program cannot do.
+# The decompositions below ignore `info`.
 
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)

@@ -1,17 +1,17 @@
-"""Decompositions of losses, so that their derivatives at the ends of their domains equal PyTorch's."""
+"""Decompositions of losses, so that derivatives at the boundary of a loss's domain equal PyTorch's."""
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
-"""PyTorch's lower bounds of the logarithm of a probability p, and of p (1 - p) as a divisor."""
+"""PyTorch's lower bound of log(p) for a probability p, and its lower bound of p (1 - p) where this is a divisor."""
 
 
 @decomposes(aten.binary_cross_entropy.default)
 def binary_cross_entropy(
     x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, reduction: int = 1
 ) -> torch.Tensor:
-    """-(t log(x) + (1 - t) log(1 - x)). Where x is zero or one, the slope is (x - t) / 1e-12."""
+    """Computes -(t log(x) + (1 - t) log(1 - x)) for the target t. If x is 0 or 1, the derivative is (x - t) / 1e-12."""
     fixed = x.detach()
     is_end = fixed * (1 - fixed) < _LEAST_VARIANCE
     inside = torch.where(is_end, 0.5, x)
@@ -37,13 +37,13 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """The mean of max(0, margin - x[target] + x)^p over the other classes. The slope of max is zero at its kink.
+    """The sum of max(0, margin - x[target] + x)^p over all classes but the target, divided by the number of classes.
 
-    An export uses this function in place of `torch.nn.functional.multi_margin_loss`, because PyTorch decomposes the op
-    before the table of decompositions is used.
+    The derivative of max is zero at its kink. An export calls this function in place of PyTorch's function, because
+    PyTorch would decompose the op before the table of decompositions is used.
     """
     if size_average is not None or reduce is not None:
-        raise Unsupported("multi_margin_loss takes reduction, not size_average and reduce")
+        raise Unsupported("multi_margin_loss with size_average or reduce is not supported; use reduction")
     is_row = x.dim() == 1
     x, target = torch.atleast_2d(x), target.reshape(-1, 1)
     distance = margin - torch.gather(x, 1, target) + x

@@ -1,11 +1,10 @@
 """Rewrites masked assignments as selects.
 
-Runs before decompositions, on assignments whose values are computed from elements of the same mask:
-
     r[m] = f(x[m])    ->    r = where(m, f(x), r)
 
-The size of x[m] depends on data, and f(x) has the size of x. f is a chain of elementwise functions, as in torchvision's
-`complete_box_iou_loss`. A select drops the derivative, and any NaN, of the elements outside the mask.
+The size of x[m] depends on data, but the size of f(x) is that of x. f must consist of elementwise functions, as in
+torchvision's `complete_box_iou_loss`. Both sides must use the same mask. The select drops the derivative, and any NaN,
+of elements outside the mask. This rewrite runs before the decompositions.
 """
 
 import operator
@@ -21,17 +20,17 @@ _SAME_SHAPE = {
     *(aten.clone.default, aten.detach.default, aten._to_copy.default, aten.to.dtype),
     *(aten.full_like.default, aten.zeros_like.default, aten.ones_like.default),
 }
-"""Elementwise functions that PyTorch does not call pointwise."""
+"""Elementwise ops that lack PyTorch's tag `pointwise`."""
 
 _CHECKS = {
     *(aten.sym_size.int, aten._assert_scalar.default, aten.sym_constrain_range_for_size.default),
     *(operator.ge, operator.le, operator.eq, aten._assert_tensor_metadata.default),
 }
-"""Nodes that an export adds for a size that depends on data."""
+"""Functions of the nodes that an export adds to check a size that depends on data."""
 
 
 def select_masked(exported: torch.export.ExportedProgram) -> None:
-    """Rewrites masked assignments in all graphs of an `ExportedProgram`, and removes the checks of their sizes."""
+    """Rewrites masked assignments in all graphs of an `ExportedProgram`, and removes the checks of sizes of x[mask]."""
     for module in exported.graph_module.modules():
         graph: Any = getattr(module, "graph", None)
         nodes = [n for n in graph.nodes if n.target in _PUTS] if graph is not None else []
@@ -44,13 +43,13 @@ def select_masked(exported: torch.export.ExportedProgram) -> None:
 def assigned(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool
 ) -> Any:
-    """x after x[:, mask] = values.
+    """The tensor x after the assignment x[:, mask] = values, or with `accumulate`, x[:, mask] += values.
 
-    All positions where the mask is true get the same `values`, such as a number or a row.
+    All positions where the mask is true get the same value, such as a number or a row. Otherwise raises `Unsupported`.
     """
     lead, mask = next((d, index) for d, index in enumerate(indices) if index is not None)
     trail = x.dim() - lead - mask.dim()
-    rows = values.dim() - trail  # the dimensions of x before the mask, and the dimension of the mask's places
+    rows = values.dim() - trail  # dimensions of x before the mask, and one dimension for the masked positions
     if any(index is not None for index in indices[lead + 1 :]) or (rows > 0 and values.shape[rows - 1] != 1):
         raise Unsupported(
             "y[mask] = x is supported only if all masked positions get the same value; use torch.where(mask, x, y)"
@@ -62,7 +61,10 @@ def assigned(
 
 
 def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
-    """Replaces an assignment if its values are an elementwise function of parts x[mask]. Returns whether it did."""
+    """Replaces an assignment by a select if its values are an elementwise function of tensors x[mask].
+
+    Returns whether the assignment was replaced.
+    """
     target, indices, values, *accumulate = node.args
     mask = indices[0] if len(indices) == 1 else None
     if not (_is_mask(mask) and isinstance(values, torch.fx.Node)) or _is_static(values):
@@ -72,7 +74,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
         return False
     copies: dict[Any, Any] = {}
     for old in chain:
-        with graph.inserting_before(old):  # where the operands have the values that the old node reads
+        with graph.inserting_before(old):  # nodes after `old` may change its operands in place
             if _is_part(old, mask):
                 copies[old] = _filled(graph, mask, old.args[0])
             else:
@@ -91,14 +93,14 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
 
 
 def _filled(graph: torch.fx.Graph, mask: torch.fx.Node, x: torch.fx.Node) -> torch.fx.Node:
-    """x with ones outside the mask, where f(x) may have no value or derivative."""
+    """Replaces elements of x outside the mask by 1, because f or its derivative may be undefined at these elements."""
     if x.meta["val"].dtype == torch.bool:
         return graph.call_function(aten.clone.default, (x,))
     return graph.call_function(aten.where.ScalarOther, (_reshaped(graph, mask, x), x, 1))
 
 
 def _reshaped(graph: torch.fx.Graph, mask: torch.fx.Node, like: torch.fx.Node) -> torch.fx.Node:
-    """The mask, with dimensions of size 1 appended up to the rank of `like`."""
+    """Reshapes the mask to the rank of `like` by dimensions of size 1 at the end."""
     sizes = list(mask.meta["val"].shape)
     rest = like.meta["val"].dim() - len(sizes)
     return graph.call_function(aten.reshape.default, (mask, [*sizes, *[1] * rest]))
@@ -109,7 +111,7 @@ def _is_mask(node: torch.fx.Node) -> bool:
 
 
 def _is_part(node: torch.fx.Node, mask: torch.fx.Node) -> bool:
-    """Whether the node is x[mask]."""
+    """Whether the node computes x[mask] for some x."""
     if node.target is aten.masked_select.default:
         return node.args[1] is mask and node.args[0].meta["val"].shape == mask.meta["val"].shape
     return node.target is aten.index.Tensor and list(node.args[1]) == [mask]
@@ -120,9 +122,9 @@ def _is_static(node: torch.fx.Node) -> bool:
 
 
 def _is_elementwise(mask: torch.fx.Node, node: torch.fx.Node, chain: dict[torch.fx.Node, None]) -> bool:
-    """Whether the node is computed from parts x[mask] by elementwise functions.
+    """Whether the node is computed from tensors x[mask] by elementwise functions.
 
-    Adds all these nodes to `chain`, in order.
+    Adds the node and the nodes from which it is computed to `chain`, in order.
     """
     if node in chain:
         return True
@@ -136,7 +138,7 @@ def _is_elementwise(mask: torch.fx.Node, node: torch.fx.Node, chain: dict[torch.
                 return False
             if _is_static(operand):
                 if value.dim() >= rank:
-                    return False  # the operand is combined with the places of the mask
+                    return False  # one element of the operand is combined with each masked position
             elif value.dim() != rank or not _is_elementwise(mask, operand, chain):
                 return False
     chain[node] = None
@@ -155,19 +157,19 @@ def _is_mutable(function: torch._ops.OpOverload) -> bool:
 
 
 def _is_last(node: torch.fx.Node) -> bool:
-    """Whether only this node and checks read the value that this node changes in place."""
+    """Whether the value that this node changes in place is read only by this node and by checks."""
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 
 
 def _is_changed(nodes: Sequence[torch.fx.Node], known: set[torch.fx.Node]) -> bool:
-    """Whether a user outside `known` returns a view of one of the nodes, or changes one in place."""
+    """Whether a user of one of the nodes returns a view of it or changes it in place. Ignores the users in `known`."""
     users = {user for node in nodes for user in node.users} - known
     schemas = [getattr(user.target, "_schema", None) for user in users]
     return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)
 
 
 def _remove_checks(graph: torch.fx.Graph) -> None:
-    """Erases parts x[mask] that only checks read, and these checks."""
+    """Erases nodes x[mask] that only checks read, directly or through elementwise functions, and all their readers."""
     for node in [n for n in graph.nodes if n.target in _PARTS]:
         readers, todo = {node: None}, [node]
         while todo:
