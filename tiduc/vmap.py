@@ -1,9 +1,9 @@
-"""vmap: a program for many values of some inputs at once, along a new dimension at any position.
+"""vmap: makes a program compute a batch of examples. Some inputs and outputs get a batch dimension at any position.
 
     f(x: 3, w: 3x2) -> y: 2      batched in x, size 8, out axis 1      f(x: 8x3, w: 3x2) -> y: 2x8
 
-`passes/batch.py` batches along a leading dimension. This file transposes inputs so that the batch dimension leads, and
-moves the dimension of outputs to its position.
+In the graphs of `passes/batch.py`, the batch dimension is the first one. This file therefore transposes the inputs and
+outputs whose batch dimension has another position.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
-"""The batch dimension of each port: one for all, one per port in order, or by name.
+"""The positions of batch dimensions: one for all ports, a sequence with one for each port, or a mapping from names.
 
-None stands for no batch dimension.
+None means that a port has no batch dimension.
 """
 
 
 def vmap(
     program: Function, size: int, in_axes: Axes, out_axes: Axes
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """The inputs and outputs of the batched program, with the names of `program`.
+    """The inputs and outputs of the batched program. They have the names of the inputs and outputs of `program`.
 
-    All `size` examples share the inputs that a mapping `in_axes` omits. Outputs that `out_axes` omits have the batch
-    dimension in front. Raises `RequestError` if:
+    If a mapping `in_axes` omits an input, all `size` examples share this input. If a mapping `out_axes` omits an
+    output, the batch dimension of this output is the first one. Raises `RequestError` if:
     - an output with axis None depends on a batched input;
     - an axis is out of range;
     - a type cannot have a batch dimension;
@@ -62,7 +62,7 @@ def vmap(
 
 
 def _axes(option: str, given: Axes, ports: Sequence[Port], default: int | None) -> dict[str, int | None]:
-    """The axis of each port by name, from 0 to the rank of the port."""
+    """Maps the name of each port to its batch dimension, from 0 to the rank of the port, or to None."""
     names = [port.name for port in ports]
     if given is None or isinstance(given, int):
         axes: dict[str, int | None] = dict.fromkeys(names, given)
@@ -80,7 +80,10 @@ def _axes(option: str, given: Axes, ports: Sequence[Port], default: int | None) 
 
 
 def _axis(option: str, port: Port, axis: int | None) -> int | None:
-    """The axis counted from the front. A negative `axis` counts from the end of the batched shape."""
+    """The position of a port's batch dimension from the front. A negative `axis` counts from the end.
+
+    Raises `RequestError` if the port cannot be batched, or if the axis is out of range.
+    """
     if axis is None:
         return None
     if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):
@@ -97,7 +100,10 @@ def _axis(option: str, port: Port, axis: int | None) -> int | None:
 def _input(
     program: Function, b: StablehloBuilder, port: InputPort, key: str, size: int, axis: int | None
 ) -> InputPort:
-    """An input with its new dimension at `axis`, which the batched graph reads under `key`."""
+    """The input of the batched program for `port`, with the batch dimension at `axis`.
+
+    The batched graph reads it under `key`, with the batch dimension as the first one.
+    """
     assert axis is not None
     type_ = stacked(port.type, size)
     if axis == 0:
@@ -112,9 +118,10 @@ def _input(
 def _output(
     b: StablehloBuilder, port: OutputPort, results: Mapping[Value, Value | None], size: int, axis: int | None
 ) -> OutputPort:
-    """Adds the batch dimension to an output at `axis`. If `axis` is None, the output must not be batched.
+    """The output of the batched program for `port`, with the batch dimension at `axis`.
 
-    `results` maps the value of each output that is not a symbolic `Zero` to its value in the batched program.
+    If `axis` is None, the output must not be batched. `results` maps the value of each output that is not a symbolic
+    `Zero` to its value in the batched graph.
     """
     value = None if isinstance(port.value, Zero) else results.get(port.value)
     batched = value is not None and value.type != port.type

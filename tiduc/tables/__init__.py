@@ -1,9 +1,11 @@
-"""Tables of test results for each op. Tests write the tables, and compare them with new results.
+"""Reads and writes tables of test results for each op. Tests compare the tables with new results.
 
-checked      what test/py/rules has checked of an op's rules    python -m pytest test/py/rules --write-tables
-refusals     the refusals that these tests met                  (the same command)
-native_passes  the passes of MLIR and StableHLO that the wheel registers; MLIR's Python bindings cannot list them
-accepted     what the target `cpu` accepts                      python test/sweep/accepted.py --write
+checked        the derivatives of each op that test/py/rules checks. `python -m pytest test/py/rules --write-tables`
+               writes this table.
+refusals       the derivatives that raise an error in these tests, with the reason. The same command writes this table.
+accepted       for each op, its JVP and its VJP: whether the target `cpu` computes right values.
+               `python test/sweep/accepted.py --write` writes this table.
+native_passes  the names of the passes of MLIR and StableHLO in the wheel. MLIR's Python bindings cannot list them.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +18,10 @@ FOLDER = Path(__file__).parent
 
 
 class Checked(NamedTuple):
-    """An op whose derivatives were checked up to an order: the element types for its JVP and for its transpose rule."""
+    """An op whose derivatives tests have checked, up to the order `order`.
+
+    `jvp` and `transpose` list the element types for which tests have checked the JVP and the transpose rule.
+    """
 
     op: str
     jvp: tuple[str, ...]
@@ -25,7 +30,7 @@ class Checked(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A case of an op that has no rule: which rule is missing, and why."""
+    """A case of an op without a derivative: `what` names the missing rule, and `reason` says why it is missing."""
 
     op: str
     what: str
@@ -33,7 +38,10 @@ class Refusal(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The results for an op, its JVP and its VJP on a target: right, wrong, or the reason why the target refuses it."""
+    """The outcomes of an op, its JVP and its VJP on a target.
+
+    An outcome is "right", "wrong", or the reason why the target refuses the program.
+    """
 
     op: str
     primal: str
@@ -56,11 +64,11 @@ class Table(Generic[Row]):
         return FOLDER / f"{self.name}.tsv"
 
     def read(self) -> list[Row]:
-        """All rows."""
+        """All rows, in the order of the file."""
         return [self.make(line.split("\t")) for line in self.path.read_text().splitlines()]
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Replaces the rows."""
+        """Replaces all rows of the file by `rows`."""
         self.path.write_text("".join("\t".join(map(_cell, row)) + "\n" for row in rows))
 
 

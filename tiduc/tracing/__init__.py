@@ -1,10 +1,10 @@
 """Values, tangents and cotangents of every op of a program, at given arguments (`tiduc trace`).
 
-survey.py           the ops of a graph, with their places, their loops and what they read
-rewrite.py          makes a graph return values of ops, and gives inputs to ops whose cotangents are wanted
-runs.py             runs such graphs in batches that fit into a limit of memory
-summaries.py        norms, extremes, and NaNs and infinities
-origin.py           the op that made the first NaN or infinity
-trace.py            `trace`: all of these
-picture.py          the program as a picture, with norms in its boxes
+survey.py           lists the ops of a graph, with their source locations, their loops and their operands
+rewrite.py          makes a graph return the values of ops, and adds inputs whose cotangents are those of the ops
+runs.py             runs these graphs in batches, so that the values of a batch fit into a memory limit
+summaries.py        computes norms and extremes, and counts NaNs and infinities
+origin.py           finds the op that computed the first NaN or infinity
+trace.py            `trace`, the function for users, which calls the functions of the files above
+picture.py          draws the program, with the norms in the boxes of the ops
 """

@@ -1,9 +1,10 @@
-"""origin: the op that made the first NaN or infinity, in the order in which the ops of a run were computed.
+"""origin: finds the op that computed the first NaN or infinity of a run, in the order of execution.
 
-An op makes a NaN if its result has a NaN and no value that it reads has one. It makes an infinity if its result has an
-infinity and all values that it reads are finite. A value that depends on constants only is not an origin: programs have
-such NaNs and infinities on purpose, for example as masks. If an op takes a NaN from a constant into another value, this
-op is the origin. A site (`survey.py`) is one result of one op.
+An op is the origin of a NaN if its result has a NaN and none of its operands has one. It is the origin of an infinity
+if its result has an infinity and all its operands are finite. A value that depends only on constants is never an
+origin, because programs contain constant NaNs and infinities on purpose, for example as masks. If an op combines a
+constant NaN with a value that is not constant, and the result has a NaN, this op is the origin. A site (`survey.py`) is
+one result of one op.
 """
 
 from collections.abc import Mapping
@@ -20,18 +21,18 @@ NAN, INFINITY = "NaN", "infinity"
 
 @dataclass(frozen=True)
 class BadOrigin:
-    """The first op, or input, whose value has a NaN or an infinity of its own.
+    """The origin of the first NaN or infinity: an op, or an input of the program.
 
-    `iteration` has the iteration of each loop around the op. `derivative` is "jvp" or "vjp" if an op of this derivative
-    made the value: `op` is then the op at the same place in the program that was differentiated, and `by` the op of the
-    derivative.
+    `iteration` has the iteration of each loop around the op, the outermost loop first. If an op of the JVP or VJP is
+    the origin, `derivative` is "jvp" or "vjp", `by` is the name of this op, and `op` is the op of the differentiated
+    program with the same source location.
     """
 
     kind: str  # NAN or INFINITY
-    op: str  # such as stablehlo.divide; or the name of an input
-    place: str  # file:line:column, or ""
+    op: str  # the name of the op, such as stablehlo.divide, or of the input
+    place: str  # file:line:column, or "" if the source location is unknown
     iteration: tuple[int, ...]
-    count: int  # of the elements
+    count: int  # the number of elements that are NaN, or infinite
     is_input: bool = False
     derivative: str = ""
     by: str = ""
@@ -55,7 +56,10 @@ def first_bad(
     inputs: Mapping[str, Summary],
     kind: str,
 ) -> BadOrigin | None:
-    """The origin of the first NaN, or of the first infinity, among the sites with a summary; None if there is none."""
+    """The origin of the first NaN or infinity, as `kind` says. `of` has the summaries of sites by their numbers.
+
+    An input with a NaN or infinity precedes all sites. Returns None if there is no NaN or infinity of this kind.
+    """
     for name, summary in inputs.items():
         if count := int(_counts(summary, kind)):
             return BadOrigin(kind, name, "", (), count, is_input=True)
@@ -77,7 +81,7 @@ def first_bad(
 
 
 def constants(found: Survey) -> set[int]:
-    """The sites that depend on nothing but constants."""
+    """The numbers of the sites that depend only on constants. Results of loops and branches never count as constant."""
     known: set[int] = set()
     for site in found.sites:
         if not site.encloses and all(x.kind == "site" and x.number in known for x in site.reads):
@@ -92,13 +96,16 @@ def _counts(summary: Summary, kind: str) -> NDArray[np.int64]:
 def _reads_bad(
     found: Survey, of: Mapping[int, Summary], n: int, iteration: tuple[int, ...], kind: str
 ) -> bool:
-    """Whether an op reads a NaN, or for infinities a value that is not finite; True for loops and branches."""
+    """Whether an operand of site `n` has a NaN or, for the kind `INFINITY`, an element that is not finite.
+
+    Returns True for a loop or branch, because an op in its regions computed the value.
+    """
     site = found.sites[n]
     return site.encloses or any(_is_bad(found, of, read, iteration, kind) for read in site.reads)
 
 
 def _when(found: Survey, site: Site, iteration: tuple[int, ...]) -> tuple[int, ...]:
-    """A key that orders the results of ops by time."""
+    """A key that sorts the results of ops by the time at which a run computes them."""
     pairs = zip(site.loops, iteration, strict=True)
     return (*(number for loop, i in pairs for number in (found.first[loop], i)), site.number)
 
@@ -110,9 +117,9 @@ def _is_bad(
     iteration: tuple[int, ...],
     kind: str,
 ) -> bool:
-    """Whether the value that an op reads in an iteration has a NaN; for infinities, whether it is not finite.
+    """Whether the value of `read` in an iteration has a NaN or, for the kind `INFINITY`, is not finite.
 
-    A value without a summary counts as finite, as inputs do: `first_bad` has looked at these.
+    Returns False for an input, because `first_bad` checks inputs first, and for a site without a summary.
     """
     read, at = settled(found, read, iteration)
     summary = of.get(read.number) if read is not None and read.kind == "site" else None

@@ -1,4 +1,4 @@
-"""picture: a traced program as SVG or PNG, with the norms in its boxes; ops with NaNs or infinities are red."""
+"""picture: draws a traced program as SVG or PNG. The boxes show norms. Ops with NaNs or infinities are red."""
 
 from pathlib import PurePath
 
@@ -19,7 +19,7 @@ from tiduc.view.read import read_picture
 
 @stage
 def picture(traced: RunTrace, path: str, title: str = "") -> bytes:
-    """The picture in the format that the path ends in. Loops and branches are drawn beside the program.
+    """The bytes of a PNG file if `path` ends in `.png`, else of an SVG file. Loops and branches are drawn separately.
 
     Raises `RequestError` if the program is too large to draw, or if Graphviz is not installed.
     """
@@ -41,7 +41,10 @@ def picture(traced: RunTrace, path: str, title: str = "") -> bytes:
 
 
 def _note(row: TracedValue, derivative: str | None) -> tuple[str, bool]:
-    """The norms of a row, as a range over all iterations, and whether a value is not finite."""
+    """The text in the box of an op or input, and whether the value or its derivative has a NaN or an infinity.
+
+    The text has the norm of the value and of its derivative. In a loop, it has the range of norms of all iterations.
+    """
     parts = [_said("norm", row.value)]
     if derivative is not None and row.derivative is not None:
         parts.append(_said("d" if derivative == "jvp" else "ct", row.derivative))

@@ -1,18 +1,18 @@
-"""rewrite: makes a graph return the values of some ops, and adds inputs to the values of others.
+"""rewrite: makes a graph return the values of some ops, and adds an input to each of some values.
 
     y = sine x           ->   the graph returns y
 
-    while (i, x)         ->   while (i, x, n = 0, stack = 0)        the graph returns the stack: y of each iteration
+    while (i, x)         ->   while (i, x, n = 0, stack = 0)        the graph returns the stack of all y
       y = sine x                y = sine x
                                 stack[n] = y, n = n + 1
 
-    y = sine x           ->   y = probe(sine x, e)                  e is an input, and probe(y, e) = y; the tangent
-                                                                    of probe is dy + de
+    y = sine x           ->   y = probe(sine x, e)                  e is an input. probe(y, e) returns y, and its
+                                                                    tangent is dy + de
 
-In a loop, values and inputs are stacks, with a row for each iteration. The tangent of a stack has the tangents of y,
-and the cotangent of e is that of y. If an outermost loop has too many iterations for memory, it is cut: its stacks have
-rows only for a window of iterations, and a last row, which all other iterations overwrite. The first iteration of the
-window is an input of the graph.
+In a loop, the graph returns a stack, which has a row for each iteration, and the input e is also such a stack. The
+tangent of the stack of y contains the tangents of y, and the cotangent of e is the cotangent of y. If the stacks of an
+outermost loop do not fit into memory, they have rows only for a window of consecutive iterations and one more row,
+which all other iterations overwrite. The number of the first iteration of the window is an input of the graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.tracing.survey import WHILE, Survey, graph_in, survey
 
 START = "trace.start"
-"""The key of the input that is the first iteration of the window."""
+"""The key of the graph input that has the number of the first iteration of the window."""
 
 PROBE = "trace.probe."
-"""The beginning of the names of functions that probe values."""
+"""The prefix of the names of the functions `probe`; there is one for each type."""
 
 _PROBE = """
 func.func @main(%y: {0}, %e: {0}) -> {0} {{
@@ -53,34 +53,35 @@ func.func private @{1}.jvp(%y: {0}, %e: {0}, %dy: {0}, %de: {0}) -> ({0}, {0}) {
 
 @dataclass(frozen=True)
 class Ran:
-    """Asks for the iterations in which a region ran."""
+    """Requests the iterations in which a region ran: the graph returns a boolean for each iteration."""
 
     region: int
 
 
 @dataclass(frozen=True)
 class Trips:
-    """Asks for the largest number of iterations of a loop, over all its runs."""
+    """Requests the largest trip count among all runs of a loop. `region` is the number of the loop's body."""
 
     region: int
 
 
 Wanted = int | Ran | Trips
-"""A value to return: the number of a site, or a fact about a region."""
+"""A value that the graph shall return. An int is the number of a site."""
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """For each loop, the size of the stacks of the values inside: its number of iterations, or the size of a window.
+    """The sizes of stacks. A loop is identified by the region number of its body.
 
-    `cut` is the loop, an outermost one, whose stacks hold a window; 0 for none.
+    `sizes` maps each loop to the number of its iterations that the stacks of its values hold. `cut` is the outermost
+    loop whose stacks hold only a window of iterations. It is 0 if the stacks of all loops hold all iterations.
     """
 
     sizes: Mapping[int, int]
     cut: int = 0
 
     def shape(self, found: Survey, path: tuple[int, ...]) -> tuple[int, ...]:
-        """The leading dimensions of the stack of a value in these regions: one for each loop around it."""
+        """The leading dimensions of the stack of a value in the regions `path`: one for each loop around the value."""
         loops = found.loops[path[-1]] if path else ()
         return tuple(self.sizes[loop] + (loop == self.cut) for loop in loops)
 
@@ -93,10 +94,10 @@ def rewrite(
     values: Sequence[Wanted] = (),
     probes: Sequence[int] = (),
 ) -> None:
-    """Rewrites a graph of the module in place, so that it returns `values`; or its own outputs, if there are none.
+    """Rewrites the graph `name` of the module in place, so that it returns `values` instead of its outputs.
 
-    The graph gets an input for each site in `probes`, and then `START`. A loop is left alone if neither `values` nor
-    `probes` needs it.
+    If `values` is empty, the graph returns its outputs as before. The graph gets an input for each site in `probes`,
+    and a last input `START`. A loop remains unchanged if it contains none of the `values` and `probes`.
     """
     graph = graph_in(module, name)
     _Rewriter(module, graph, survey(graph), stacks, values, probes).run()
@@ -119,18 +120,18 @@ class _Rewriter:
         self.entered = {region for key in (*values, *probes) for region in self.path_of(key)}
         self.replaced: list[IrOp] = []
         self.probes: dict[int, IrValue] = {}
-        self.probed: dict[ir.Type, str] = {}  # type -> the function that probes a value of the type
+        self.probed: dict[ir.Type, str] = {}  # type -> the name of the function `probe` for this type
         for n in probes:
             shape = stacks.shape(found, found.sites[n].regions)
             self.probes[n] = self.input(f"trace.{n}", _stacked(found.values[n].type, shape))
         self.start = self.input(START, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)))
 
     def path_of(self, key: Wanted) -> tuple[int, ...]:
-        """The regions that a wanted value must leave to be returned; for `Trips`, its loop is one of them."""
+        """The regions around a wanted value, the outermost first. For `Ran` and `Trips`, the last is their region."""
         return self.found.sites[key].regions if isinstance(key, int) else self.found.path[key.region]
 
     def input(self, key: str, type_: ir.Type) -> IrValue:
-        """A further input of the graph."""
+        """Adds an input to the graph and returns its block argument."""
         attributes = self.graph.attributes
         attributes["inputs"] = ir.ArrayAttr.get([*attributes["inputs"], ir.FlatSymbolRefAttr.get(key)])
         if "arg_attrs" in attributes:
@@ -149,7 +150,7 @@ class _Rewriter:
                 del self.graph.attributes["res_attrs"]
 
     def initial(self, b: IrEmitter, key: Wanted) -> IrValue:
-        """Zeros, in the type in which a value is returned."""
+        """The initial value of a stack or trip count: zeros of the type that the graph returns for `key`."""
         if isinstance(key, Trips):
             return b.constant(0, self.start.type)
         shape = self.stacks.shape(self.found, self.path_of(key))
@@ -164,7 +165,10 @@ class _Rewriter:
         indices: tuple[IrValue, ...],
         current: dict[Wanted, IrValue],
     ) -> None:
-        """Rewrites a block. Afterwards `current` has the wanted values, or their stacks, at the end of the block."""
+        """Rewrites the ops of a block, and updates `current` to what the block must return for each wanted value.
+
+        This is the value itself, its stack if it is in a loop, or a trip count.
+        """
         *ops, end = operations(block)
         for op, following in zip(ops, [*ops[1:], end], strict=True):
             results = list(op.results)
@@ -187,7 +191,10 @@ class _Rewriter:
     def written(
         self, b: IrEmitter, key: int | Ran, stack: IrValue | None, indices: tuple[IrValue, ...]
     ) -> IrValue:
-        """The stack of a value, with the value of this iteration; the value itself outside of loops."""
+        """Emits an op that writes the value of this iteration to its stack, and returns the new stack.
+
+        Outside of loops, returns the value itself.
+        """
         y = b.constant(1, ir.RankedTensorType.get([], ir.IntegerType.get_signless(1)))
         y = y if isinstance(key, Ran) else self.value[key]
         if not indices:
@@ -205,7 +212,10 @@ class _Rewriter:
         indices: tuple[IrValue, ...],
         current: dict[Wanted, IrValue],
     ) -> list[IrValue]:
-        """Gives a loop a counter and the stacks of the values inside. Returns the results that stand for its own."""
+        """Adds an iteration counter and the stacks of wanted values to the values that a loop carries.
+
+        Returns the results of the new loop that replace the results of `op`.
+        """
         (region,) = numbers
         inside = [key for key in current if region in self.path_of(key) and key != Trips(region)]
         b = IrEmitter(ir.InsertionPoint(op), op.location)
@@ -213,7 +223,8 @@ class _Rewriter:
         count = len(op.operands)
         new = _replacement(op, more)
         if region in self.stacks.sizes and region != self.stacks.cut:
-            i64 = ir.IntegerType.get_signless(64)  # with a bound, reverse mode keeps stacks
+            # With a bound on the trip count, reverse mode stores residuals in stacks of this size.
+            i64 = ir.IntegerType.get_signless(64)
             new.attributes[BOUND] = ir.IntegerAttr.get(i64, self.stacks.sizes[region])
         for at in new.regions:
             for x in more:
@@ -229,12 +240,12 @@ class _Rewriter:
         results: list[IrValue] = list(new.results)
         current.update(zip(inside, results[count + 1 :], strict=True))
         if (trips := Trips(region)) in current:
-            b = IrEmitter(ir.InsertionPoint(op), op.location)  # after `new`
+            b = IrEmitter(ir.InsertionPoint(op), op.location)  # `new` precedes `op`
             current[trips] = b.maximum(current[trips], results[count])
         return self.replace(op, results[:count])
 
     def windowed(self, b: IrEmitter, counter: IrValue, region: int) -> IrValue:
-        """The row of the stacks for an iteration of an outermost loop."""
+        """The row of the stacks for iteration `counter`: the last row if the iteration is outside the window."""
         size = b.constant(self.stacks.sizes[region], counter.type)
         row = b.emit("stablehlo.subtract", [counter, self.start], counter.type)
         is_before = b.compare(row, b.constant(0, counter.type), "LT")
@@ -247,7 +258,10 @@ class _Rewriter:
         indices: tuple[IrValue, ...],
         current: dict[Wanted, IrValue],
     ) -> list[IrValue]:
-        """Makes branches return the values inside. Returns the results that stand for the op's own."""
+        """Makes branches return the wanted values that they contain.
+
+        Returns the results of the new op that replace the results of `op`.
+        """
         inside = [key for key in current if not set(numbers).isdisjoint(self.path_of(key))]
         more = [current[key] for key in inside]
         count = len(op.results)
@@ -261,14 +275,18 @@ class _Rewriter:
         return self.replace(op, results[:count])
 
     def replace(self, op: IrOp, results: list[IrValue]) -> list[IrValue]:
-        """Replaces the results of an op. The op is erased only at the end, so that no new value gets its address."""
+        """Replaces all uses of the results of `op` by `results`.
+
+        `run` erases the op later. Otherwise a new value could get the address of a result of `op`, and they would be
+        equal as keys of dictionaries.
+        """
         for old, y in zip(op.results, results, strict=True):
             old.replace_all_uses_with(y)
         self.replaced.append(op)
         return results
 
     def probe(self, n: int, y: IrValue, indices: tuple[IrValue, ...], ip: ir.InsertionPoint) -> IrValue:
-        """Replaces a value by a call of the function that probes it."""
+        """Replaces the uses of the value `y` of site `n` by a call of the function `probe`, and returns its result."""
         b, e = IrEmitter(ip, y.location), self.probes[n]
         if indices:
             zero = b.constant(0, self.start.type)
@@ -285,7 +303,7 @@ class _Rewriter:
         return call.result
 
     def function(self, type_: ir.Type) -> str:
-        """The name of the private graph that probes values of a type."""
+        """The name of the function `probe` for a type. The first call for a type adds the function to the module."""
         if type_ not in self.probed:
             name = self.probed[type_] = f"{PROBE}{len(self.probed)}"
             graphs = import_stablehlo(parse(_PROBE.format(type_, name)))
@@ -296,14 +314,15 @@ class _Rewriter:
 
 
 def _stacked(type_: ir.RankedTensorType, shape: Sequence[int]) -> ir.RankedTensorType:
-    """The type with further leading dimensions; the type itself outside of loops, where it may be dynamic."""
+    """The type with the leading dimensions `shape`. If `shape` is empty, returns the type, which may be dynamic."""
     return ir.RankedTensorType.get([*shape, *type_.shape], type_.element_type) if shape else type_
 
 
 def _replacement(op: IrOp, operands: Sequence[IrValue], results: Sequence[IrValue] = ()) -> ir.Operation:
-    """An op in front of `op`, which takes its regions. It has further operands, and a result for each of these.
+    """Creates an op like `op` in front of `op`, and moves the regions of `op` to it.
 
-    It also has further results, of the types of `results`.
+    The new op has the additional operands `operands`. It has an additional result of the type of each value in
+    `operands` and `results`.
     """
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [*[y.type for y in op.results], *[x.type for x in (*operands, *results)]]
@@ -316,7 +335,7 @@ def _replacement(op: IrOp, operands: Sequence[IrValue], results: Sequence[IrValu
 
 
 def _end(block: ir.Block, returned: Sequence[IrValue]) -> None:
-    """Gives a block another terminator, which returns these values."""
+    """Replaces the terminator of a block by a terminator that returns `returned`."""
     old = terminator(block)
     ir.Operation.create(TERMINATOR, operands=returned, loc=old.location, ip=ir.InsertionPoint(old))
     old.erase()

@@ -1,7 +1,7 @@
-"""runs: the values of sites, and their tangents or cotangents, computed in batches that fit into a limit of memory.
+"""runs: computes the values of sites, and their tangents or cotangents, in batches that fit into a memory limit.
 
-Each batch is one compiled program. If the stacks of one loop exceed the limit, the batch runs once for each window of
-iterations of the outermost loop.
+A site (`survey.py`) is one result of one op. Each batch is one compiled program. If the stacks of a site in a loop
+exceed the limit, the program runs several times, each time for another window of iterations of the outermost loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,32 +24,35 @@ from tiduc.tracing.rewrite import PROBE, Ran, Stacks, Trips, Wanted, rewrite
 from tiduc.tracing.survey import Site, Survey, graph_in, survey
 
 Run = Callable[[Program], Callable[..., Sequence[Array]]]
-"""Makes a callable on arrays from a program, with some engine."""
+"""A function that compiles a program. It returns a function from arrays to arrays."""
 
 LIMIT = 2**28
-"""How many bytes the values of one run may take together, by default."""
+"""The default limit of the bytes of all values that one run returns."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A program with one graph, the survey of the graph, the arguments, and the sizes of stacks of values in loops."""
+    """A program with one graph, its arguments, the survey of the graph, and the trip counts of its loops."""
 
     program: Program
     found: Survey
     arguments: Sequence[Array]
     run: Run
-    trips: Mapping[int, int]  # body of a loop -> the largest number of its iterations
-    stacks: Stacks  # of all iterations, or of one row for loops that never run
+    trips: Mapping[int, int]  # region number of a loop's body -> the largest trip count of the loop
+    stacks: Stacks  # stacks with a row for each iteration, or with one row for a loop without iterations
     limit: int
 
     def rewritten(self, stacks: Stacks, values: Sequence[Wanted] = (), probes: Sequence[int] = ()) -> Program:
-        """The program with values as its outputs, or with probes; see `rewrite`."""
+        """The program with its graph rewritten by `rewrite`."""
         return _rewritten(self.program, stacks, values, probes)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """An array of a site: of all its iterations, or of those in the window `at` of the outermost loop."""
+    """The values, tangents or cotangents of a site in the iterations `at` of the outermost loop around it.
+
+    Outside of loops, `at` is `slice(None)`, and `array` is one value.
+    """
 
     site: Site
     array: Array
@@ -58,7 +61,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sites whose values one run returns, with their stacks; there is one run for each first iteration in `starts`."""
+    """Sites whose values one program returns. The program runs once for each number in `starts`.
+
+    These numbers are the first iterations of the windows.
+    """
 
     sites: tuple[int, ...]
     stacks: Stacks
@@ -66,7 +72,7 @@ class Batch:
 
 
 def traced(program: Program, arguments: Sequence[Array], run: Run, limit: int = LIMIT) -> Traced:
-    """The survey of a program, after a run that counts the iterations of its loops."""
+    """Surveys a program. If it has loops, runs it once to count their iterations."""
     program = with_one_graph(program)
     found = survey(graph_in(program.graphs, program.name))
     loops = list(found.carries)
@@ -80,9 +86,9 @@ def traced(program: Program, arguments: Sequence[Array], run: Run, limit: int = 
 
 
 def with_one_graph(program: Program) -> Program:
-    """The program as one graph in which every call that may be inlined is inlined.
+    """The program as one graph, in which every call that may be inlined is inlined.
 
-    A program that was loaded keeps its ops; a derivative becomes its lowered form.
+    Returns the program itself if it already has this form. Other programs, such as derivatives, are lowered first.
     """
     graph = program.view.graph(program.name)
     is_whole = [port.value for port in program.outputs] == graph.outputs
@@ -95,7 +101,10 @@ def with_one_graph(program: Program) -> Program:
 
 
 def ran(t: Traced, regions: Sequence[int]) -> dict[int, Array]:
-    """For each region, in which iterations of the loops around it the region ran."""
+    """For each region, an array of booleans that tells in which iterations of its loops the region ran.
+
+    The array has one dimension for each loop around the region. For the body of a loop, this loop is one of them.
+    """
     known = {
         n: np.full(t.stacks.sizes[n], t.trips[n] > 0)
         for n in regions
@@ -109,7 +118,7 @@ def ran(t: Traced, regions: Sequence[int]) -> dict[int, Array]:
 
 
 def values(t: Traced, sites: Sequence[int]) -> Iterator[Piece]:
-    """The values of sites."""
+    """Runs the program and yields the values of `sites`."""
     for batch in batches(t, sites, 1):
         run = t.run(t.rewritten(batch.stacks, batch.sites))
         for start in batch.starts:
@@ -117,7 +126,7 @@ def values(t: Traced, sites: Sequence[int]) -> Iterator[Piece]:
 
 
 def active(t: Traced, sites: Sequence[int], wrt: Wrt) -> list[int]:
-    """The sites that a tangent of the inputs in `wrt` reaches."""
+    """The sites in `sites` whose tangent is not a symbolic zero if the inputs in `wrt` have tangents."""
     smooth = [n for n in sites if t.program.opset.builder.tangent_type(t.found.values[n].type) is not None]
     if not smooth:
         return []
@@ -126,7 +135,10 @@ def active(t: Traced, sites: Sequence[int], wrt: Wrt) -> list[int]:
 
 
 def tangents(t: Traced, sites: Sequence[int], wrt: Wrt, seeds: Sequence[Array]) -> Iterator[Piece]:
-    """The tangents of sites, which must be active, for tangents of the inputs."""
+    """Runs JVPs and yields the tangents of `sites`, which must be active.
+
+    `seeds` are the tangents of the inputs in `wrt`.
+    """
     for batch in batches(t, sites, 2):
         derived = t.rewritten(batch.stacks, batch.sites).jvp(wrt)
         run = t.run(replace(derived, outputs=derived.outputs[len(batch.sites) :]))
@@ -137,9 +149,9 @@ def tangents(t: Traced, sites: Sequence[int], wrt: Wrt, seeds: Sequence[Array]) 
 def cotangents(
     t: Traced, sites: Sequence[int], wrt: Wrt, seeds: Sequence[Array], shapes: Mapping[int, tuple[int, ...]]
 ) -> Iterator[Piece | Array]:
-    """The cotangents of the inputs in `wrt`, as arrays, and of sites, for cotangents of the outputs.
+    """Runs VJPs and yields the cotangents of the inputs in `wrt`, as arrays, and of `sites`, as pieces.
 
-    `shapes` has the shapes of values outside of loops.
+    `seeds` are the cotangents of the outputs. `shapes` maps each site to the shape of its value in one iteration.
     """
     names = [port.name for port in t.program.differentiated(wrt)]
     for batch in batches(t, sites, 2) if sites else [Batch((), t.stacks)]:
@@ -153,11 +165,14 @@ def cotangents(
             if start == 0:
                 yield from got[: len(names)]
             yield from _pieces(t, batch, start, got[len(names) :])
-        names = []  # those of the inputs are known
+        names = []  # the first batch has computed the cotangents of the inputs
 
 
 def batches(t: Traced, sites: Sequence[int], copies: int) -> Iterator[Batch]:
-    """Batches of sites, each within the limit of memory for `copies` arrays of each value."""
+    """Divides sites into batches. In each batch, `copies` arrays for each site take at most `t.limit` bytes.
+
+    A site that exceeds this limit even for one iteration is in a batch of its own.
+    """
 
     def outermost(n: int) -> int:
         return t.found.sites[n].loops[0] if t.found.sites[n].loops else 0
@@ -176,14 +191,18 @@ def batches(t: Traced, sites: Sequence[int], copies: int) -> Iterator[Batch]:
             if trips * total <= t.limit:
                 yield Batch(part, t.stacks)
             else:
-                size = min(trips, max(1, t.limit // total - 1))  # and the last row, for other iterations
+                # One row is for the iterations outside the window.
+                size = min(trips, max(1, t.limit // total - 1))
                 yield Batch(part, Stacks({**t.stacks.sizes, loop: size}, loop), range(0, trips, size))
 
 
 def _within(
     t: Traced, sites: Sequence[int], stacks: Stacks, copies: int
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Groups of sites that fit into the limit, with their numbers of bytes; a site that does not fit is a group."""
+    """Divides sites into groups that fit into the limit. Yields each group and its size in bytes.
+
+    A site that exceeds the limit is in a group of its own.
+    """
     group: list[int] = []
     total = 0
     for n in sites:
@@ -197,7 +216,7 @@ def _within(
 
 
 def _bytes(t: Traced, n: int, stacks: Stacks) -> int:
-    """The bytes of a site's stack; an unknown size of a dimension counts as one."""
+    """The size in bytes of a site's stack. A dynamic dimension counts as a dimension of size 1."""
     site = t.found.sites[n]
     assert site.type.dtype is not None, "the survey leaves out other values"
     shape = (*stacks.shape(t.found, site.regions), *(size or 1 for size in site.type.shape))
@@ -222,7 +241,10 @@ def _zeros(t: Traced, n: int, stacks: Stacks, shapes: Mapping[int, tuple[int, ..
 
 @stage
 def _without_probes(program: Program) -> Program:
-    """The program with the functions that probe values, and their derivatives, inlined: they only return arguments."""
+    """The program with the functions `probe` inlined.
+
+    Their custom derivatives are removed, because functions with custom derivatives are not inlined.
+    """
     module: Any = clone(program.module)
     for op in operations(module.body):
         if symbol(op).startswith(PROBE) and DERIVATIVES[0] in op.attributes:

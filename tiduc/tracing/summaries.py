@@ -1,4 +1,4 @@
-"""summaries: norms, extremes, and counts of NaNs and infinities, for each array, or in a loop for each iteration."""
+"""summaries: norms, extremes, and counts of NaNs and infinities of arrays. Values in loops have them per iteration."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tiduc.runtime.arrays import Array
 
-_AT_ONCE = 2**20  # elements that are converted to f64 at once
+_AT_ONCE = 2**20  # the number of elements that are converted to f64 together, to save memory
 
 Numbers = NDArray[np.float64]
 
@@ -17,11 +17,12 @@ Numbers = NDArray[np.float64]
 class Summary:
     """Facts about the arrays of one value. All fields have one dimension for each loop around the value.
 
-    `norm` is the Euclidean norm; `low` and `high` are the extremes of the finite elements, or of their absolute values
-    if they are complex. `ran` tells in which iterations the value was computed; the other fields are 0 elsewhere.
+    `norm` is the Euclidean norm. `low` and `high` are the least and the greatest finite element, or NaN if no element
+    is finite. For complex elements, they are those of the absolute values. `ran` tells in which iterations the value
+    was computed. In other iterations, the other fields are 0.
     """
 
-    shape: tuple[int, ...]  # of one array
+    shape: tuple[int, ...]  # the shape of the value in one iteration
     ran: NDArray[np.bool_]
     norm: Numbers = field(init=False)
     low: Numbers = field(init=False)
@@ -35,9 +36,9 @@ class Summary:
         self.nans, self.infinities = (np.zeros(sizes, np.int64) for _ in range(2))
 
     def add(self, array: Array, at: slice = slice(None)) -> None:
-        """Summarizes `array`, which holds the values of the iterations `at` of the outermost loop.
+        """Fills the fields for `array`, which holds the values of the iterations `at` of the outermost loop.
 
-        Without loops, it is the one value, and `at` is not used.
+        Outside of loops, `array` is the value itself, and `at` is ignored.
         """
         inner = self.ran.ndim
         sizes, of = array.shape[:inner], array.shape[inner:]
@@ -52,7 +53,7 @@ class Summary:
 
 
 def _facts(rows: Array) -> tuple[NDArray[Any], ...]:
-    """Norm, least and greatest finite element, and numbers of NaNs and infinities of each row."""
+    """For each row: norm, least and greatest finite element, number of NaNs, and number of infinities."""
     wide = np.abs(rows.astype(np.complex128)) if rows.dtype.kind == "c" else rows.astype(np.float64)
     finite = np.isfinite(wide)
     some = finite.any(1)
@@ -62,7 +63,7 @@ def _facts(rows: Array) -> tuple[NDArray[Any], ...]:
 
 
 def _norms(rows: Numbers) -> Numbers:
-    """Euclidean norms, which neither overflow nor underflow."""
+    """The Euclidean norm of each row. The squares neither overflow nor underflow, because the rows are scaled first."""
     largest = np.max(np.abs(rows), 1, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     norms: Numbers = scale * np.sqrt(np.sum(np.square(rows / scale[:, None]), 1))

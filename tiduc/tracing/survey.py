@@ -1,8 +1,8 @@
-"""survey: lists the results of the ops in a graph, also in loops and branches, in program order.
+"""survey: lists the results of the ops in a graph in program order, including ops in loops and branches.
 
-A `Site` is one result of one op. Each body of a loop and each branch is a region with a number: `Site.regions` are the
-numbers of the regions around the op, the outermost first, and `Site.loops` are those of bodies of loops. Regions of
-reductions, and of other ops that are not control flow, are a part of their op.
+A `Site` is one result of one op. Each loop body and each branch is a region, and the regions are numbered from 1.
+`Site.regions` has the numbers of the regions around the op, the outermost first. `Site.loops` has the numbers of the
+loop bodies among them. The survey does not enter regions of other ops, such as the reducer of a reduction.
 """
 
 from collections.abc import Iterator
@@ -20,33 +20,36 @@ from tiduc.runtime.signature import TensorType
 
 WHILE = "stablehlo.while"
 BODY = 1
-"""The region of a loop that is its body; the other region is its condition."""
+"""The index of the body among the regions of a `stablehlo.while`. The other region is the condition."""
 BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
 
 
 @dataclass(frozen=True)
 class Read:
-    """What an operand is: result of a site, input of the graph, or a carry of a loop's body; `number` says which."""
+    """The source of an operand: a site, an input of the graph, or a value that a loop carries.
+
+    `number` is the number of the site, or the position of the input or carried value.
+    """
 
     kind: str  # "site", "input" or "carry"
     number: int
-    region: int = 0  # for a carry: the body
+    region: int = 0  # for a carried value: the region number of the loop's body
 
 
 @dataclass(frozen=True)
 class Site:
-    """One result of one op. `number` is its position among all sites; `reads` are the values that the op reads."""
+    """One result of one op. `number` is its position among all sites. `reads` are the sources of the op's operands."""
 
     number: int
     name: str  # such as stablehlo.multiply
-    result: int
-    place: str  # file:line:column, or ""
-    scope: str  # all of the location, for names of frontends
+    result: int  # the position among the results of the op
+    place: str  # file:line:column, or "" if the source location is unknown
+    scope: str  # the op's MLIR location as text, which has names from frontends
     type: TensorType
     regions: tuple[int, ...]
     loops: tuple[int, ...]
     reads: tuple[Read, ...]
-    encloses: bool = False  # a loop or branch: its result is that of an op inside
+    encloses: bool = False  # whether the op is a loop or branch: an op in its regions computes the result
 
     @property
     def short(self) -> str:
@@ -56,7 +59,10 @@ class Site:
 
 @dataclass(frozen=True)
 class CarriedReads:
-    """A carried value of a loop: the value before the first iteration, and the one that the body returns."""
+    """The sources of a value that a loop carries: its initial value, and the value that the body returns.
+
+    A source is None if it is not a site, an input or a carried value.
+    """
 
     init: Read | None
     returned: Read | None
@@ -64,10 +70,10 @@ class CarriedReads:
 
 @dataclass
 class Survey:
-    """The sites of one graph, and for each loop body its parents, its first site and its carries.
+    """The sites of one graph, and facts about its regions.
 
-    `values` (the `ir.Value` of each site), `controls`, `number` and `reads` belong to the module that was surveyed. The
-    other fields are equal for all clones of the module.
+    The fields `values` (the `ir.Value` of each site), `controls`, `number` and `reads` refer to values of the module
+    that was surveyed. The other fields are valid for clones of the module, too.
     """
 
     sites: list[Site] = field(default_factory=list)
@@ -75,30 +81,30 @@ class Survey:
     first: dict[int, int] = field(default_factory=dict)  # region -> the number of its first site
     carries: dict[int, tuple[CarriedReads, ...]] = field(
         default_factory=dict
-    )  # body of a loop -> its carries
+    )  # region number of a loop's body -> the values that the loop carries
     path: dict[int, tuple[int, ...]] = field(
         default_factory=dict
-    )  # region -> the regions around it, and itself
+    )  # region -> the regions around it, the outermost first, and the region itself
     loops: dict[int, tuple[int, ...]] = field(
         default_factory=dict
-    )  # region -> those of its path that are bodies
+    )  # region -> the loop bodies among the regions in `path`
     controls: dict[Any, tuple[int, ...]] = field(
         default_factory=dict
-    )  # first result of a loop or branch -> regions
+    )  # first result of a loop or branch -> the numbers of its regions
     number: dict[Any, int] = field(default_factory=dict)  # value -> the number of its site
     reads: dict[Any, Read] = field(
         default_factory=dict
-    )  # value -> what an op that has it as an operand reads
-    untraced: set[str] = field(default_factory=set)  # places of values whose type cannot be recorded
+    )  # value -> the source of an operand that is this value
+    untraced: set[str] = field(default_factory=set)  # source locations of results that cannot be recorded
 
 
 def graph_in(module: AnyModule, name: str) -> Any:
-    """The `tidu.graph` of this name."""
+    """The `tidu.graph` with this name in a module."""
     return next(op for op in operations(module.body) if op.name == "tidu.graph" and symbol(op) == name)
 
 
 def survey(graph: IrOp) -> Survey:
-    """The sites of a graph. Raises `RequestError` if the graph has loops or branches over graphs."""
+    """Surveys a graph. Raises `RequestError` if a loop or branch of it calls graphs instead of having regions."""
     walk = _Walk()
     block = graph.regions[0].blocks[0]
     for i, x in enumerate(block.arguments):
@@ -110,9 +116,10 @@ def survey(graph: IrOp) -> Survey:
 def settled(
     found: Survey, read: Read | None, iteration: tuple[int, ...]
 ) -> tuple[Read | None, tuple[int, ...]]:
-    """The site or input that a read stands for in an iteration, and the iteration of that site's value.
+    """The site or input whose value an op reads in an iteration, and the iteration that computed this value.
 
-    A carry is the value that the body returned in the iteration before, or the initial value. None if it is unknown.
+    In the first iteration of a loop, a carried value has its initial value. In later iterations, it has the value that
+    the body returned in the previous iteration. Returns None instead of the site or input if it is unknown.
     """
     while read is not None and read.kind == "carry":
         depth, carry = len(found.loops[read.region]), found.carries[read.region][read.number]
@@ -125,7 +132,7 @@ def settled(
 
 
 def control(op: IrOp) -> Iterator[tuple[ir.Block, bool]]:
-    """The blocks of a loop or branch whose ops are sites, and whether the block is the body of a loop."""
+    """Yields the blocks of a loop or branch that the survey enters, and whether the block is the body of a loop."""
     if op.name == WHILE:
         yield op.regions[BODY].blocks[0], True
     elif op.name in BRANCHES:
@@ -140,7 +147,7 @@ class _Walk:
 
     def block(self, block: ir.Block, regions: tuple[int, ...], loops: tuple[int, ...]) -> None:
         for op in operations(block):
-            if not len(op.results):  # a name, or the terminator
+            if not len(op.results):  # such as the terminator
                 continue
             if (target := call_target(op)) in GRAPH_CALLS and target != CALL:
                 raise RequestError(f"{target} of graphs cannot be traced", op.location)
@@ -155,7 +162,7 @@ class _Walk:
     def region(
         self, op: IrOp, block: ir.Block, is_loop: bool, regions: tuple[int, ...], loops: tuple[int, ...]
     ) -> int:
-        """Visits the ops of a loop's body or of a branch, and returns its number."""
+        """Visits the ops of a loop body or branch, and returns the number of this region."""
         self.regions += 1
         number, of = self.regions, self.survey
         of.first[number], of.path[number] = len(of.sites), (*regions, number)
@@ -195,7 +202,10 @@ class _Walk:
 
 
 def _recordable(type_: ir.Type, is_static: bool) -> TensorType | None:
-    """The type; None if arrays cannot have it, or if `is_static` is set and a size is dynamic."""
+    """The type as a `TensorType`. Returns None if no NumPy array can have the type.
+
+    Also returns None if `is_static` is set and a dimension is dynamic.
+    """
     text = str(type_)
     if not text.startswith("tensor<"):
         return None

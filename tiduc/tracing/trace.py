@@ -1,4 +1,4 @@
-"""trace: the value of every op of a program at given arguments, its tangent or cotangent, and the first NaN."""
+"""trace: computes the values of all ops of a program, their tangents or cotangents, and finds the first NaN."""
 
 import itertools
 import re
@@ -26,17 +26,18 @@ from tiduc.tracing.survey import Site
 
 DERIVATIVES = ("jvp", "vjp")
 OF = {"jvp": "tangent", "vjp": "cotangent"}
-"""What a derivative adds to each row."""
+"""The derivative of each value that a JVP or a VJP computes."""
 
 Place = Callable[[tuple[int, ...], "np.dtype[Any]"], Array]
-"""Makes an array of zeros, in memory or in a file."""
+"""A function that makes an array of zeros of a shape and element type, in memory or in a file."""
 
 
 @dataclass
 class TracedValue:
-    """One result of one op, or one input. `derivative` has its tangent or cotangent, None if it has none.
+    """A row of a trace: a result of an op, or an input. `derivative` summarizes the value's tangent or cotangent.
 
-    The name is that of its arrays in a file: the line and the op, such as 12.multiply.
+    It is None if the value has no tangent or cotangent. `name` consists of the line and the op, such as 12.multiply. It
+    is also the name of the row's array in a file.
     """
 
     name: str
@@ -56,10 +57,10 @@ class TracedValue:
 
 @dataclass
 class RunTrace:
-    """The rows in program order, and the origins of the first NaN and of the first infinity.
+    """The result of `trace`: rows in program order, and the origins of the first NaN and of the first infinity.
 
-    `arrays` has the values by the names of rows, and the tangents or cotangents by names that end in .tangent or
-    .cotangent. An array of a row in loops has a leading dimension for each loop.
+    `arrays` maps the name of each row to its value. The name followed by `.tangent` or `.cotangent` is mapped to the
+    tangent or cotangent. The array of an op in loops has a leading dimension for each loop.
     """
 
     program: Program
@@ -67,7 +68,7 @@ class RunTrace:
     rows: list[TracedValue]
     arrays: dict[str, Array]
     origins: list[BadOrigin] = field(default_factory=list)
-    untraced: int = 0  # results whose type or size no array has
+    untraced: int = 0  # the number of source locations of results that cannot be recorded
 
 
 def in_memory(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
@@ -86,13 +87,14 @@ def trace(
     limit: int = LIMIT,
     place: Place | None = in_memory,
 ) -> RunTrace:
-    """The values of the ops of a program at the arguments.
+    """Runs a program at the arguments and returns the values of its ops.
 
-    With `derivative` "jvp" or "vjp", each row also has the tangent or cotangent of its value. The arguments may be
-    followed by the tangents of the inputs in `wrt`, or by the cotangents of the outputs; these are ones by default. The
-    weights of a model may be left out. Only the ops that some entry of `only` names are traced: by line, by line and
-    column, by the op's name, or by a name in the op's location. The arrays of one run take at most `limit` bytes,
-    except for single values. `place` makes the arrays that are kept; with None, only summaries are kept.
+    With `derivative` "jvp" or "vjp", each row also has the tangent or cotangent of its value. Then `arguments` may also
+    contain, after the arguments of the program, the tangents of the inputs in `wrt` or the cotangents of the outputs.
+    They are ones by default. The weights of a model may be left out. If `only` is not empty, only the ops that match an
+    entry are traced. An entry is a line, a line and a column, the name of an op, or a name in the op's location. The
+    values that one run returns take at most `limit` bytes, unless a single value is larger. `place` allocates the
+    arrays of the result. If `place` is None, the result has summaries but no arrays.
 
     Raises `RequestError` for an unknown derivative or for a name that no op has, and `InputError` for wrong arguments.
     """
@@ -112,7 +114,7 @@ def trace(
 
 
 def inputs_of(program: Program, derivative: str | None, wrt: Wrt) -> list[SignatureValue]:
-    """The inputs of a traced program: its own, then the tangents or cotangents that may follow."""
+    """The inputs that the arguments of `trace` belong to: those of the program, then tangents or cotangents."""
     if derivative is None:
         return list(program.signature.inputs)
     derived = program.jvp(wrt) if derivative == "jvp" else program.vjp(wrt)
@@ -122,9 +124,9 @@ def inputs_of(program: Program, derivative: str | None, wrt: Wrt) -> list[Signat
 def _accepted(
     program: Program, arguments: Sequence[ArrayLike], derivative: str | None, wrt: Wrt
 ) -> tuple[list[Array], list[Array]]:
-    """The arguments, and the tangents or cotangents, which are ones if they are not given."""
+    """Checks the arguments. Returns the arguments of the program, and the tangents or cotangents (by default ones)."""
     own = len(program.inputs)
-    if program.defaults and len(arguments) < own:  # a model knows its weights
+    if program.defaults and len(arguments) < own:  # the defaults are the weights of a model
         free = [value.name for value in program.signature.inputs if value.name not in program.defaults]
         filled = ordered(program.signature.inputs, free, arguments[: len(free)], {}, program.defaults)
         arguments = [*map(np.asarray, filled), *arguments[len(free) :]]
@@ -145,7 +147,10 @@ def _accepted(
 
 
 def named(sites: Sequence[Site], only: Sequence[str]) -> list[int]:
-    """The numbers of the sites that some entry names; of all sites if there are no entries."""
+    """The numbers of the sites that match an entry of `only`, or of all sites if `only` is empty.
+
+    Raises `RequestError` if an entry matches no site.
+    """
     if not only:
         return [site.number for site in sites]
     found: set[int] = set()
@@ -173,7 +178,7 @@ def _matches(site: Site, entry: str) -> bool:
 
 
 class _Collector:
-    """Collects the pieces of values and derivatives as summaries, and as arrays if `place` makes arrays."""
+    """Collects values and derivatives as summaries and, unless `place` is None, as arrays."""
 
     def __init__(self, t: Traced, chosen: Sequence[int], place: Place | None) -> None:
         self.t, self.chosen, self.place = t, chosen, place
@@ -208,7 +213,7 @@ class _Collector:
         """Adds the tangents or cotangents of the inputs and of the values."""
         t, kind = self.t, f".{OF[derivative]}"
         reached = runs.active(t, self.chosen, wrt)
-        if derivative == "vjp":  # only static values, because a probe has a static shape
+        if derivative == "vjp":  # only sites of static shape, because the input of a probe has a static shape
             reached = [n for n in reached if None not in t.found.sites[n].type.shape]
         shapes = {n: self.values[n].shape for n in reached}
         pieces: Iterable[Piece | Array] = (
@@ -242,7 +247,10 @@ def _whole(x: Array) -> Summary:
 
 
 def _names(sites: Sequence[Site]) -> list[str]:
-    """A distinct name for each site: its line and op, with a number if another site has the same."""
+    """A distinct name for each site, such as 12.multiply for an op in line 12.
+
+    A second multiplication in this line has the name 12.multiply.2.
+    """
     taken: dict[str, int] = {}
     names = []
     for site in sites:
@@ -259,7 +267,10 @@ def _names(sites: Sequence[Site]) -> list[str]:
 def _origins(
     result: RunTrace, t: Traced, made: _Collector, seeds: Sequence[Array], wrt: Wrt
 ) -> list[BadOrigin]:
-    """The origins of the first NaN and of the first infinity: in the program, or else in its derivative."""
+    """The origins of the first NaN and of the first infinity in the program.
+
+    If all values of the program are finite, returns the origins in its derivative.
+    """
     found = (first_bad(t.found, made.values, made.inputs, kind) for kind in (NAN, INFINITY))
     origins = [origin for origin in found if origin is not None]
     if origins or result.derivative is None:

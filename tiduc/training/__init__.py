@@ -1,19 +1,19 @@
-"""Training steps: a model, its loss, the gradient and the update of its parameters, as one program.
+"""Training steps: programs that compute the loss of a model and its gradient, and update the model's parameters.
 
     tiduc.training.fit(step, data, state=state, epochs=3)
 
-step           train_step: the whole program, from a model; parameters are updated in place
-shipment       TrainStep: a step, with the evaluation and the inference of its model over one state
-identity       a hash of a model, which the files of its state carry
-losses         the loss, as a scalar output of the model's program; compose, for a loss that is a program
-optimizers     the update of a parameter, given its gradient and its state
-accumulate     sums of gradients over several batches, before an update
-precision      products in a narrower type, and the loss scale for f16
-lora           adapters of low rank beside linear layers, also those of integer_layers.py
-quantization   frozen weights as integers and scales, with function_inputs.py
+step           train_step: makes the program of a training step from a model
+shipment       TrainStep: a training step together with functions that evaluate and run its model
+identity       a hash of a model, which is stored in the files of the training state
+losses         with_loss: makes a program that computes the loss of a model. compose.py is for a loss that is a program.
+optimizers     the updates of parameters, such as Adam
+accumulate     adds the gradients of several batches before an update
+precision      computes matrix products in bf16 or f16, and scales the loss for f16
+lora           adds adapters of low rank to linear layers. integer_layers.py finds layers with quantized weights.
+quantization   stores frozen weights as integers and scales. function_inputs.py changes the inputs of the model.
 schedules      the learning rate of each step, which the caller passes to the program
-roles          what each input of a step is: a parameter, state of the optimizer, an input of the model, ...
-runs           fit: epochs of steps, with batches.py, checkpoints.py and plots.py
+roles          the role of each input of a step, such as parameter, state of the optimizer, or input of the model
+runs           fit: runs training steps for some epochs, with batches.py, checkpoints.py and plots.py
 trained        writes trained weights back to the file of a model
 """
 

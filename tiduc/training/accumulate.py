@@ -17,12 +17,19 @@ from tiduc.ports import InputPort
 
 
 class Accumulation:
-    """Sums of gradients in a step's state, and the flag that says whether a call updates the parameters."""
+    """The sums of gradients in a step's state, and the condition under which a call updates the parameters.
+
+    `slopes` are the mean gradients, `ports` are the inputs of the step for the sums and for the number of batches, and
+    `values` are the new values of these inputs.
+    """
 
     def __init__(
         self, b: StablehloBuilder, parameters: Sequence[InputPort], slopes: Sequence[Value], count: int
     ) -> None:
-        """Adds the gradients `slopes` to the sums. Raises RequestError if `count` is less than 1."""
+        """Emits ops that add the gradients `slopes` of one batch to the sums. `count` is the number K of batches.
+
+        Raises `RequestError` if `count` is less than 1.
+        """
         if count < 1:
             raise RequestError(f"accumulate needs a number of batches, at least 1, got {count}")
         scalar = ir.RankedTensorType.get([], ir.F32Type.get())

@@ -1,4 +1,4 @@
-"""Batches: the rows of a data set, shuffled by a seed, as the arguments of a training step.
+"""Batches: shuffles the rows of a data set, and divides them into batches for a training step.
 
     {"x": 1000x4, "target": 1000} --batch 32, seed 7, epoch 0--> {"x": 32x4, "target": 32}, ...
 
@@ -18,11 +18,13 @@ from tiduc.runtime.signature import SignatureValue
 
 
 class Batches:
-    """The batches of a data set for a function. The first dimension of each input in `inputs` is the rows of a batch.
+    """The batches of a data set for a function. The first dimension of each input in `inputs` is the batch dimension.
 
-    `size` is the number of rows of a batch; for a function with static shapes, the shapes determine this number. The
-    last batch of an epoch has the remaining rows, or is left out if the function has a static size. Raises `InputError`
-    for arrays that do not fit the inputs, and `RequestError` if `size` differs from the function's number of rows.
+    `size` is the number of rows of a batch. If the batch dimension is static, its size is this number. If it is
+    dynamic, the default is 32, or the number of rows if the data has fewer. The last batch of an epoch then has the
+    remaining rows; with a static batch dimension, the remaining rows are left out. Raises `InputError` if the arrays do
+    not fit the inputs. Raises `RequestError` if `size` differs from a static batch dimension, or if the inputs have
+    different batch dimensions.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Batches:
         return ceil((self.rows - self.left_out) / self.size)
 
     def shuffled(self, seed: int, epoch: int, begin: int = 0) -> Iterator[dict[str, NDArray[Any]]]:
-        """The batches of an epoch, from batch number `begin`. `seed` and `epoch` determine the order of the rows."""
+        """The batches of an epoch, from number `begin` (from 0). `seed` and `epoch` determine the order of the rows."""
         order = np.random.default_rng([seed, epoch]).permutation(self.rows)
         return self._batches(order, begin)
 
@@ -66,7 +68,10 @@ class Batches:
 
 
 def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
-    """The array of the data for an input, converted to the element type of the input."""
+    """The array of `data` for an input, converted to the element type of the input.
+
+    Raises `InputError` if the data has no such array, or if its shape or elements do not fit the input.
+    """
     if value.name not in data:
         raise InputError(f"the data has no array {value.name!r}; it has: {', '.join(data) or 'none'}")
     array, type_ = np.asarray(data[value.name]), value.type
@@ -82,14 +87,15 @@ def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
 
 
 def _converted(name: str, array: NDArray[Any], dtype: "np.dtype[Any]") -> NDArray[Any]:
-    """The array with the element type `dtype`.
+    """The array, converted to the element type `dtype`. Floats may be rounded.
 
-    Raises `InputError` if this type cannot hold the numbers of the array.
+    Raises `InputError` for a conversion from floats to integers or from numbers to booleans, and if `dtype` does not
+    represent the integers of the array exactly.
     """
     if array.dtype == dtype:
         return array
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
-        return array.view(dtype)  # NumPy's files do not know some element types
+        return array.view(dtype)  # a file of NumPy stores elements such as bf16 as bytes without a type
     integers = array.dtype.kind in "biu"
     if dtype.kind == "b" or not (integers or np.can_cast(array.dtype, dtype, "same_kind")):
         raise InputError(f"the data {name!r} has the element type {array.dtype}, and the step takes {dtype}")

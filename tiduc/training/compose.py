@@ -1,4 +1,4 @@
-"""compose: builds a program that calls two programs, a model and a loss, as functions."""
+"""compose: makes one program of a model and a loss. The program calls both as functions."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def compose(
 
     (the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`)
 
-    The loss's first inputs are the model's outputs `given`. Raises `RequestError` if their types differ, or if the loss
-    does not have exactly one output.
+    The outputs `given` of the model are the first arguments of the loss. Raises `RequestError` if their types differ
+    from the types of the loss's first inputs, or if the loss does not have exactly one output.
     """
     _check(loss, given)
     targets = loss.inputs[len(given) :]
@@ -65,9 +65,9 @@ def _check(loss: Program, given: Sequence[OutputPort]) -> None:
 
 
 def move(program: Program, module: ir.Module, prefix: str) -> str:
-    """Moves the program's functions into a module, as private functions with prefixed names.
+    """Adds copies of the program's functions to a module, as private functions. `prefix` is prepended to their names.
 
-    Returns the entry's new name.
+    Returns the new name of the program's entry function.
     """
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]

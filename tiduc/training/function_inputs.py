@@ -1,4 +1,4 @@
-"""`FunctionInputs`: adds and removes inputs of an MLIR function, with their names and the reasons to freeze them."""
+"""`FunctionInputs`: adds, removes and freezes inputs of a model's MLIR function."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,7 +13,10 @@ from tiduc.models.model import Model
 
 
 class FunctionInputs:
-    """The inputs of a model's function, in a copy of the model's module. `finish` updates the function's type."""
+    """The inputs of a model's function, in a copy of the model's module.
+
+    After all changes, `finish` updates the type of the function and returns the module.
+    """
 
     def __init__(self, model: Model) -> None:
         self.module: ir.Module = parse(bytecode(model.module))
@@ -28,12 +31,15 @@ class FunctionInputs:
         self._removed = set[int]()
 
     def __getitem__(self, name: str) -> IrValue:
-        """The input of the model with this name."""
+        """The block argument of the input with this name."""
         argument: IrValue = self.block.arguments[self._place[name]]
         return argument
 
     def add(self, name: str, sizes: Sequence[int], element: ir.Type, frozen: str = "") -> IrValue:
-        """Adds a last input and returns it. A reason `frozen` marks the input as frozen."""
+        """Adds an input after the others, and returns its block argument.
+
+        If `frozen` is not empty, the input is frozen: training steps do not update it. The text is the reason.
+        """
         texts = {NAME: name, FROZEN: frozen}
         self._attributes.append(ir.DictAttr.get({k: ir.StringAttr.get(x) for k, x in texts.items() if x}))
         type_ = ir.RankedTensorType.get(sizes, element)
@@ -41,11 +47,11 @@ class FunctionInputs:
         return argument
 
     def remove(self, name: str) -> None:
-        """Makes `finish` remove an input of the model. No op may read the input then."""
+        """Registers an input of the model to be removed by `finish`. When `finish` is called, no op may read it."""
         self._removed.add(self._place[name])
 
     def freeze(self, names: Collection[str], reason: str) -> None:
-        """Marks inputs of the model as frozen, unless they are marked already."""
+        """Freezes inputs of the model for a reason. Inputs that are already frozen keep their reason."""
         for name in names:
             i = self._place[name]
             own = {key: self._attributes[i][key] for key in [x.name for x in self._attributes[i]]}
@@ -53,7 +59,7 @@ class FunctionInputs:
                 self._attributes[i] = ir.DictAttr.get({**own, FROZEN: ir.StringAttr.get(reason)})
 
     def finish(self) -> ir.Module:
-        """Removes inputs, sets the function's type and attributes, and returns the module."""
+        """Removes the registered inputs, updates the function's type and attributes, and returns the module."""
         for i in sorted(self._removed, reverse=True):
             self.block.erase_argument(i)
             del self._attributes[i]

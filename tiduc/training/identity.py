@@ -1,8 +1,8 @@
-"""identity_of: a text that is equal for two programs of one model, and differs for programs of other models.
+"""identity_of: a hash that distinguishes models. Exports of one model with different batch sizes have equal hashes.
 
-The files of a state carry the identity of their model. A static library refuses the state of another model, even if
-names and types of the arrays are equal. The identity must not depend on the batch size of the export, so the hash
-leaves out numbers that may depend on the batch size.
+A file with the state of a training step contains the identity of the model. A static library refuses the state of
+another model, even if names and types of all arrays are equal. The hash leaves out numbers that may depend on the batch
+size of the export.
 """
 
 import hashlib
@@ -23,18 +23,21 @@ from tiduc.ports import described
 from tiduc.program import Program
 
 _SIZES = ("start_indices", "limit_indices", "slice_sizes", "value", "composite_attributes")
-"""Attributes that may depend on the size of a batch. Constants are hashed by `_Lines`."""
+"""Attributes that the hash leaves out because they may depend on the batch size.
+
+`value` is the attribute of constants, which `_Lines` describes separately.
+"""
 
 _SHAPING = VIEWS | {"stablehlo.convert"}
 _SCALING = ("stablehlo.multiply", "stablehlo.divide")
 
 
 def identity_of(model: Program) -> str:
-    """A hash of a model's ops, their attributes and operands, and the types of the weights.
+    """A hash of a model's ops, their attributes and operands, and the names and types of the weights.
 
-    The hash has the numbers of float constants, such as slopes and rates of dropout, but not the numbers that scale a
-    sum, such as the divisor of a mean over a batch. The hash also leaves out shapes, the bounds of slices, integer
-    constants, and constants of several numbers, such as masks, because these may depend on the size of a batch.
+    The hash depends on the values of float splat constants, such as slopes and rates of dropout. It does not depend on
+    constants that scale a sum, such as the divisor of a mean over a batch, on shapes, on bounds of slices, on integer
+    constants, or on constants that are not splats, such as masks. All of these may depend on the batch size.
     """
     digest = hashlib.sha256()
     for line in _Lines(model):
@@ -43,7 +46,10 @@ def identity_of(model: Program) -> str:
 
 
 def check_identity(text: str) -> None:
-    """Raises `RequestError` if an identity is too long, or has characters that files or C programs cannot hold."""
+    """Raises `RequestError` if an identity is longer than 200 characters or has a character that is not allowed.
+
+    Letters, digits and `._+-` are allowed, because files and C programs can contain them.
+    """
     if not re.fullmatch(r"[\w.+-]{,200}", text, re.ASCII):
         raise RequestError(
             f"an identity may have at most 200 characters, only letters, digits, '.', '_', '+' and '-'; got {text!r}"
@@ -53,15 +59,15 @@ def check_identity(text: str) -> None:
 class _Lines:
     """The lines that describe a model: one for each weight, and one for each op that depends on an input.
 
-    A constant has no line; its number is in the lines of its readers. Otherwise the number of lines would change if two
-    constants became equal, because equal constants are one op.
+    A constant has no line of its own. Its text is part of the line of each op that reads it. Otherwise the number of
+    lines would change if two constants became equal, because equal constants are merged to one op.
     """
 
     def __init__(self, model: Program) -> None:
         self._model = model
         self._numbers = {x: str(i) for i, x in enumerate(model.merged.inputs.values())}
-        self._constants: dict[Value, str] = {}  # the text of each value that depends on no input
-        self._sums: set[Value] = set()  # results of sums, also reshaped or multiplied by constants
+        self._constants: dict[Value, str] = {}  # value that depends on no input -> its text
+        self._sums: set[Value] = set()  # results of sums, and these after reshapes or scaling by constants
 
     def __iter__(self) -> Iterator[str]:
         weights = self._model.weights if isinstance(self._model, Model) else {}
@@ -91,14 +97,14 @@ class _Lines:
 
 
 def _number(value: ir.Attribute) -> str:
-    """The number of a float splat constant as text; "constant" for any other constant."""
+    """The value of a float splat constant as text. Returns "constant" for any other constant."""
     if is_splat(value) and is_float(value.type):
         return repr(splat_number(value))
     return "constant"
 
 
 def _described(op: Definition | ir.Operation) -> str:
-    """The text of an op: its name and the attributes that StableHLO defines, without sizes and names of functions."""
+    """The text of an op: its name and its attributes, except sizes, names of functions, and attributes of dialects."""
     names = sorted(name for name in op.attributes if "." not in name and name not in _SIZES)
     texts = {name: str(readable(op.attributes, name)) for name in names}
     return " ".join((op.name, *(f"{name}={text}" for name, text in texts.items() if "@" not in text)))

@@ -1,7 +1,9 @@
-"""integer_layers: finds linear layers whose weights are integers and scales in the model's file, as from torchao.
+"""integer_layers: finds linear layers whose weights the model's file stores as integers and scales, as torchao does.
 
-%w = (convert %codes - %zero) * (broadcast_in_dim %scales);  dot_general %x, %w        a layer named after %scales
-(dot_general %x, convert %codes) * (broadcast_in_dim %scales)                           such a layer, too
+It finds two forms. The name of the layer is derived from the name of the input %scales.
+
+%w = (convert %codes - %zero) * (broadcast_in_dim %scales);  dot_general %x, %w
+(dot_general %x, convert %codes) * (broadcast_in_dim %scales)
 """
 
 import re
@@ -22,20 +24,24 @@ _SCALING = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim constant convert multiply reshape subtract transpose".split()
 )
-"""The ops between the arrays of a weight and a product."""
+"""The ops by which a weight may be computed from its arrays, which are the integers, the scales and constants."""
 _ENDING = re.compile(r"(\.parametrizations\.weight\.\w+|\.[^.]*)$")
-"""Matches the part of an array's name that follows the name of the layer."""
+"""Matches the suffix of an array's name that is not part of the layer's name, such as `.scales`."""
 
 
 class Layer(NamedTuple):
-    """A use of a linear layer: the product of its argument and its weight, and the last op before the bias."""
+    """A use of a linear layer in a program.
+
+    `product` is the matrix product of the argument and the weight. The result of `last`, which is `product` or a
+    multiplication by scales, is the layer's result without bias.
+    """
 
     product: ir.Operation
     last: ir.Operation
 
 
 def integer_layers(model: Model, inputs: FunctionInputs) -> dict[str, list[Layer]]:
-    """The layers whose weights are computed from integers: by the layer's name, its uses."""
+    """Maps the name of each layer whose weight is computed from integers to the uses of the layer."""
     names = {inputs[port.name]: port.name for port in model.inputs if port.name in model.weights}
     layers: dict[str, list[Layer]] = {}
     for op in within(inputs.module.operation, ("stablehlo.dot_general",)):
@@ -58,9 +64,10 @@ def _are_weights(arrays: Collection[IrValue], weights: Collection[IrValue]) -> b
 
 
 def _scaled(arrays: set[IrValue], product: ir.Operation) -> tuple[set[IrValue], ir.Operation]:
-    """The arrays with the scales by which a product is multiplied, and the multiplication.
+    """Finds a multiplication of a product by scales. Returns `arrays` and the scales, and the multiplication.
 
-    The arrays are empty if the product has another use.
+    Returns an empty set if the multiplication is not the only use of the product, or if its factor is not computed from
+    inputs and constants by ops of `_SCALING`.
     """
     uses = list(product.results[0].uses)
     if len(uses) != 1 or uses[0].owner.name != "stablehlo.multiply":
@@ -71,7 +78,10 @@ def _scaled(arrays: set[IrValue], product: ir.Operation) -> tuple[set[IrValue], 
 
 
 def _arrays(weight: IrValue) -> set[IrValue]:
-    """The inputs and constants from which ops of `_SCALING` compute a weight; empty if there are other ops."""
+    """The inputs and constants from which a weight is computed.
+
+    Returns an empty set if an op that is not in `_SCALING` takes part in the computation.
+    """
     found, seen, waiting = set[IrValue](), set[IrValue](), [weight]
     while waiting:
         x = waiting.pop()

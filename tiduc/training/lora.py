@@ -1,11 +1,11 @@
-"""LoRA: adapters of low rank beside the linear layers of a model, with the names and the files of the library peft.
+"""LoRA: adds adapters of low rank to linear layers of a model. Names and files are those of the library peft.
 
     y = dot(x, transpose(W))    ->    y + dot(dot(x, transpose(A)), transpose(alpha / r B)),    A: r x in, B: out x r
 
-A is random, and B is initially 0, so that the model's outputs do not change. All other weights are frozen. The adapters
-of a layer `name` are the inputs `base_model.model.NAME.lora_A.weight` and `...lora_B.weight`; alpha is the input
-`lora_alpha`. Weights narrower than f32 have adapters in f32. Source: Hu et al., "LoRA: Low-Rank Adaptation of Large
-Language Models" (2021), section 4.1.
+A is initially random and B is initially 0, so that the initial outputs are those of the model. All other weights are
+frozen. The adapter of the layer `NAME` consists of the inputs `base_model.model.NAME.lora_A.weight` and
+`base_model.model.NAME.lora_B.weight`. The input `lora_alpha` is alpha. The adapters of weights narrower than f32 are in
+f32. Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021), section 4.1.
 """
 
 import json
@@ -36,7 +36,7 @@ from tiduc.training.quantization import dequantized
 
 Tensor = ir.Value[ir.RankedTensorType]
 ALPHA = "lora_alpha"
-"""The input alpha; the quotient alpha / rank scales the adapters."""
+"""The name of the input alpha. The quotient alpha / rank scales the adapters."""
 _PREFIX, _A, _B, _WEIGHT = "base_model.model.", ".lora_A.weight", ".lora_B.weight", ".weight"
 _FILES = "adapter_model.safetensors", "adapter_config.json"
 _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
@@ -46,9 +46,9 @@ _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensi
 def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
     """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
 
-    A is random as in peft, from the uniform distribution of Kaiming; the draw depends on `seed` and the layer's name.
-    Raises `RequestError` if a pattern matches no layer, if a matched layer is not a `torch.nn.Linear`, and for a rank
-    below 1.
+    `layers` are patterns as for file names. As in peft, A has a uniform distribution (Kaiming initialization). Its
+    values depend only on `seed`, the layer's name and the shape of A. Raises `RequestError` if a pattern matches no
+    layer, if a matched layer is not a `torch.nn.Linear`, or if `rank` is below 1.
     """
     if rank < 1:
         raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
@@ -76,7 +76,7 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
 
 
 def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[Layer]]:
-    """The layers whose names match a pattern: by the layer's name, its uses."""
+    """Maps the name of each layer that matches a pattern to the uses of the layer."""
     named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
     of_integers = integer_layers(model, inputs)
     known = list(dict.fromkeys([*named, *of_integers]))
@@ -98,7 +98,7 @@ def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dic
 
 
 def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Operation]:
-    """The products x transpose(W) that read a weight; raises `RequestError` for any other op that reads it."""
+    """Yields the products x transpose(W) that read a weight. Raises `RequestError` if any other op reads it."""
     for use in list(weight.uses):
         op = use.owner.operation
         if op.name == "stablehlo.transpose":
@@ -119,7 +119,7 @@ def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Op
 
 
 def _adapt(layer: Layer, a: Tensor, b: Tensor, scale: Tensor) -> None:
-    """Adds x transpose(A) transpose(alpha / r B) to the result x transpose(W) of a layer."""
+    """Adds x transpose(A) transpose(alpha / r B) to the result x transpose(W) of a use of a layer."""
     product, last = layer
     x, y = product.operands[0], last.results[0]
     users = list(y.uses)
@@ -157,7 +157,7 @@ def _adapt(layer: Layer, a: Tensor, b: Tensor, scale: Tensor) -> None:
     scaled = emit("stablehlo.multiply", b.type.shape, (filled, b))
     low = dot(dot(emit("stablehlo.convert", x.type.shape, (x,)), a), scaled)
     ip = ir.InsertionPoint(_next(last))
-    # The ops above precede the product; the sum follows the result.
+    # `emit` inserts the ops above before the product, and the sum after `last`.
     total = emit("stablehlo.add", y.type.shape, (emit("stablehlo.convert", y.type.shape, (y,)), low))
     total = emit("stablehlo.convert", y.type.shape, (total,), element=y.type.element_type)
     for use in users:
@@ -165,7 +165,7 @@ def _adapt(layer: Layer, a: Tensor, b: Tensor, scale: Tensor) -> None:
 
 
 def _next(op: ir.Operation) -> ir.OpView:
-    """The next op in the op's block. The op must not be the last op of the block."""
+    """The op that follows `op` in its block. `op` must not be the terminator."""
     following = iter(op.operation.block.operations)
     while next(following).operation != op.operation:
         pass
@@ -177,7 +177,7 @@ def _next(op: ir.Operation) -> ir.OpView:
 
 @dataclass(frozen=True)
 class Adapters:
-    """The trained adapters in a state: A and B by layer, and alpha."""
+    """The adapters in a training state. `layers` maps the name of each adapted layer to its arrays A and B."""
 
     layers: Mapping[str, tuple[Array, Array]]
     alpha: float
@@ -188,7 +188,7 @@ class Adapters:
 
 
 def is_adapted(state: Mapping[str, Array]) -> bool:
-    """Whether a state has adapters."""
+    """Whether the state of a training step has adapters."""
     return ALPHA in state and any(name.endswith(_A) for name in state)
 
 
@@ -207,7 +207,8 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": None,
-        "target_modules": "|".join(map(re.escape, adapters.layers)),  # peft matches ends of names in a list
+        # A regular expression, because peft would compare the names of a list with suffixes of the layers' names.
+        "target_modules": "|".join(map(re.escape, adapters.layers)),
         "r": adapters.rank,
         "lora_alpha": adapters.alpha,
         "lora_dropout": 0.0,
@@ -225,9 +226,12 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 
 
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights of the model by name, with the adapters added to them: W + alpha / r B A."""
+    """The weights of the model by name. The weight of an adapted layer is W + alpha / r B A.
+
+    Raises `RequestError` if an adapted layer stores its weight as integers.
+    """
     adapters, state = adapters_in(state), dequantized(state)
-    # These inputs of a training step are not weights.
+    # `own` are the names of arrays in the state that are not weights.
     own = {ALPHA, *(_last(state, name) for name in ("step", "batches", *NAMES))}
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
@@ -243,6 +247,9 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _last(state: Mapping[str, Array], name: str) -> str:
-    """The name of an input that a step added: `name`, or `name.2` and so on if a weight has this name."""
+    """The name of the input that a training step added as `name`.
+
+    If a weight of the model is called `name`, the input is called `name.2`, and so on.
+    """
     names = [x for x in state if x == name or re.fullmatch(rf"{name}\.\d+", x)]
     return max(names, key=len, default=name)

@@ -1,14 +1,14 @@
-"""Losses: one number that compares the output of a model with targets.
+"""Losses: scalars that compare the output y of a model with targets t.
 
-    mse                     mean of (y - t)^2 over all elements; targets t of y's type
-    softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, whose index c is the
-                            class; targets t are class numbers of type i32, and a target of -100 leaves its row out
+    mse                     the mean of (y - t)^2 over all elements; t has y's type
+    softmax-cross-entropy   the mean of log(sum_c exp y_c) - y_t over all rows; the last dimension of y has the classes
+                            c, and a row is an index of the other dimensions; t has one class number (i32) for each row
     none                    the model's only output is the loss
 
 Elements narrower than f32 are first converted to f32. The first two losses are PyTorch's `MSELoss` and
-`CrossEntropyLoss` (with classes last), both with mean reduction. If a target is not the number of a class, the
-loss is NaN; `CrossEntropyLoss` raises an error. Any other loss is a program: its first inputs are the model's outputs,
-and its other inputs, the targets, become inputs of the training step.
+`CrossEntropyLoss` (with classes last), both with mean reduction. The mean leaves out rows with the target -100. If any
+other target is not a class number, the loss is NaN, whereas `CrossEntropyLoss` raises an error. Any other loss is a
+program. Its first inputs are the model's outputs. Its other inputs, the targets, become inputs of the training step.
 """
 
 from collections.abc import Callable
@@ -38,16 +38,17 @@ from tiduc.program import Program
 from tiduc.training.compose import compose
 
 IGNORED = -100
-"""The class number that excludes a row from `softmax-cross-entropy`: PyTorch's default `ignore_index`."""
+"""The target that excludes a row from `softmax-cross-entropy`. It is PyTorch's default `ignore_index`."""
 UPDATED = ".updated"
-"""Suffix of an output's name: the output is the new value of the input whose name precedes the suffix."""
+"""Suffix of the names of some outputs. The output `NAME.updated` is the new value of the input `NAME`."""
 
 
 @stage
 def with_loss(model: Program, loss: str | Program) -> Program:
-    """The program (inputs..., targets...) -> (loss, the outputs of the model that update an input).
+    """The program (inputs..., targets...) -> (loss, the model's outputs whose names end in `UPDATED`).
 
-    `loss` is a name of `LOSSES`, "none", or a program. Raises `RequestError` if the loss cannot take the outputs.
+    `loss` is a key of `LOSSES`, "none", or a program. Raises `RequestError` for an unknown loss, and if the number or
+    the types of the model's other outputs do not fit the loss.
     """
     given = [port for port in model.outputs if not port.name.endswith(UPDATED)]
     updated = tuple([port for port in model.outputs if port.name.endswith(UPDATED)])
@@ -79,9 +80,9 @@ def _mse(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
 
 
 def _softmax_cross_entropy(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
-    """The type of the targets, and the loss.
+    """Returns the type of the targets, and the loss.
 
-    Each row's largest element is subtracted first, so that no exponential overflows.
+    The largest element of each row is subtracted from the row first, so that no exponential overflows.
     """
     if not rank(y):
         raise RequestError(
@@ -100,7 +101,10 @@ def _softmax_cross_entropy(b: StablehloBuilder, y: Value, key: str) -> tuple[Any
 
 
 def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value) -> Value:
-    """The mean of the losses whose targets are not `IGNORED`; NaN if a target is not the number of a class."""
+    """The mean of the losses whose targets are not `IGNORED`.
+
+    The mean is NaN if another target is not a class number.
+    """
     zeros, every = b.zeros_like(losses), range(rank(losses))
     counts = b.compare(target, b.constant(IGNORED, target), "NE")
     classes = b.broadcast_in_dim(b.size(shape(y)[-1]), (), target)
@@ -111,7 +115,10 @@ def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value
 
 
 def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type) -> Value:
-    """The targets, repeated for each class. Each row must have a target: a dimension of size 1 is not broadcast."""
+    """Broadcasts the targets along the dimension of classes.
+
+    Dynamic dimensions of rows are declared nonexpanding, so that a dimension of size 1 is not broadcast.
+    """
     rows = range(rank(y) - 1)
     if not is_dynamic(table):
         return b.broadcast_in_dim(target, rows, y)
@@ -120,7 +127,7 @@ def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type)
 
 
 def wide(type_: ir.FloatType) -> ir.FloatType:
-    """The element type for sums of numbers of a type: f32 for a narrower type, else the type itself."""
+    """The element type in which elements of `type_` are summed: f32 if `type_` is narrower, else `type_` itself."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 
@@ -143,4 +150,4 @@ LOSSES: dict[str, Callable[[Any, Any, str], tuple[Any, Any]]] = {
     "mse": _mse,
     "softmax-cross-entropy": _softmax_cross_entropy,
 }
-"""(builder, the model's output, the key of the targets) -> (type of the targets, the loss)."""
+"""The losses by name, as functions (builder, the model's output, key of the targets) -> (type of the targets, loss)."""

@@ -1,16 +1,18 @@
 """Optimizers: the update of a parameter p, given its gradient g and the learning rate r.
 
-    sgd        p - r g
-    momentum   v = m v + g;  p - r v                                                             keeps v
-    adam       m = b m + (1 - b) g;  v = c v + (1 - c) g^2;                                      keeps m, v,
-               p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e), at step n                    and one n for all
-    adamw      adam's step, from (1 - r d) p                                                     as adam
-    lion       p - r (sign(b m + (1 - b) g) + d p);  m = c m + (1 - c) g                         keeps m
+               new value of p                                                                    state
+    sgd        p - r g                                                                           none
+    momentum   p - r v,  where  v = m v + g                                                      v
+    adam       p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e),  where                       m, v, and n, the
+               m = b m + (1 - b) g,  v = c v + (1 - c) g^2                                       number of the step
+    adamw      as adam, with (1 - r d) p instead of p                                            as adam
+    lion       p - r (sign(b m + (1 - b) g) + d p),  then  m = c m + (1 - c) g                   m
 
-`sgd`, `adam` and `adamw` compute the same updates as PyTorch's `SGD`, `Adam` and `AdamW`. States begin with zeros. The
-decay d is 0 for parameters whose name matches no pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A
-Method for Stochastic Optimization" (2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization"
-(2019), algorithm 2; Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
+`sgd`, `adam` and `adamw` compute the updates of PyTorch's `SGD`, `Adam` and `AdamW`. All initial states are zeros, and
+all parameters share n. The decay d is 0 for parameters whose name matches no pattern of `decay` in `train_step`.
+Sources: Kingma, Ba, "Adam: A Method for Stochastic Optimization" (2015), algorithm 1; Loshchilov, Hutter, "Decoupled
+Weight Decay Regularization" (2019), algorithm 2; Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023),
+program 1.
 """
 
 from collections.abc import Sequence
@@ -30,13 +32,13 @@ from tiduc.dialect.shapes.types import element, rank, shape
 class Sgd:
     """Gradient descent."""
 
-    state_names: tuple[str, ...] = ()  # the state arrays of each parameter, of its shape
-    counts = False  # whether `update` needs the number of the step
+    state_names: tuple[str, ...] = ()  # the names of state arrays that have the parameter's shape
+    counts = False  # whether `update` reads the number of the step
 
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and its new state."""
+        """Returns the new value of the parameter `p`, and an empty list, because the optimizer has no state."""
         return _less(b, p, rate, g), []
 
 
@@ -54,14 +56,14 @@ class Momentum:
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and its new velocity."""
+        """Returns the new value of the parameter `p`, and its new velocity."""
         velocity = b.add(b.multiply(b.constant(self.momentum, p), state[0]), g)
         return _less(b, p, rate, velocity), [velocity]
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam: each entry changes by about the learning rate, for gradients of any size."""
+    """Adam. Each element of a parameter changes by about the learning rate, whatever the size of the gradient is."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -78,7 +80,7 @@ class Adam:
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and the new moments of its gradient."""
+        """Returns the new value of the parameter `p`, and the new moments of its gradient."""
         first = _mixed(b, self.beta1, state[0], g)
         second = _mixed(b, self.beta2, state[1], b.multiply(g, g))
         spread = b.divide(b.sqrt(second), _filled(b, b.sqrt(_bias(b, self.beta2, step)), p))
@@ -99,13 +101,13 @@ class AdamW(Adam):
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and the new moments of its gradient."""
+        """Returns the new value of the parameter `p`, and the new moments of its gradient."""
         return super().update(b, _decayed(b, p, rate, self.weight_decay), g, state, rate, step)
 
 
 @dataclass(frozen=True)
 class Lion:
-    """Lion: each entry changes by the learning rate, against the sign of a weighted mean of gradients."""
+    """Lion. Each element of a parameter changes by the learning rate, against the sign of a mean of gradients."""
 
     beta1: float = 0.9
     beta2: float = 0.99
@@ -121,7 +123,7 @@ class Lion:
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and the new moment of its gradient."""
+        """Returns the new value of the parameter `p`, and the new moment of its gradient."""
         mixed = _mixed(b, self.beta1, state[0], g)
         direction = b.emit("stablehlo.sign", (mixed,), mixed.type)
         decayed = _decayed(b, p, rate, self.weight_decay)
@@ -139,7 +141,10 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 def optimizer(name: str, **settings: float) -> Optimizer:
-    """The optimizer with a name; raises `RequestError` for an unknown name or setting, or a setting out of range."""
+    """The optimizer `name` with some settings, such as `beta1`.
+
+    Raises `RequestError` for an unknown name or setting, and for a setting that is out of range.
+    """
     if name not in OPTIMIZERS:
         raise RequestError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
     try:
@@ -159,14 +164,15 @@ def _is_positive(name: str, value: float) -> None:
 
 
 def without_decay(chosen: Optimizer) -> Optimizer:
-    """The optimizer with weight decay 0, for a parameter that does not decay."""
+    """The optimizer with the weight decay 0. An optimizer without weight decay is returned unchanged."""
     return replace(chosen, weight_decay=0.0) if isinstance(chosen, AdamW | Lion) else chosen
 
 
 def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) -> Value:
-    """The scalar min(1, largest / norm), in f32 or f64. The norm is the Euclidean norm of all gradients together.
+    """The factor min(1, largest / norm) for gradients. The norm is the Euclidean norm of all gradients together.
 
-    PyTorch's `clip_grad_norm_` adds 1e-6 to the norm; this function does not.
+    The result is an f32 scalar, or f64 if a gradient is f64. Unlike PyTorch's `clip_grad_norm_`, this function does not
+    add 1e-6 to the norm.
     """
     _is_positive("clip_norm", largest)
     total = b.constant(0.0, ir.RankedTensorType.get([], ir.F32Type.get()))
@@ -179,12 +185,12 @@ def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) ->
 
 
 def scaled(b: StablehloBuilder, factor: Value, g: Value) -> Value:
-    """A gradient times a scalar."""
+    """The gradient `g` times the scalar `factor`."""
     return b.multiply(_filled(b, factor, g), g)
 
 
 def _decayed(b: StablehloBuilder, p: Value, rate: Value, decay: float) -> Value:
-    """(1 - rate decay) p."""
+    """Computes (1 - rate decay) p."""
     return p if not decay else _less(b, p, b.multiply(rate, b.constant(decay, rate)), p)
 
 
@@ -193,8 +199,8 @@ def _mixed(b: StablehloBuilder, old: float, x: Value, y: Value) -> Value:
 
 
 def _bias(b: StablehloBuilder, beta: float, step: Value | None) -> Value:
-    """1 - beta^step, as -expm1(step log beta), which avoids cancellation if beta is near 1."""
-    assert step is not None  # `counts` is set
+    """Computes 1 - beta^step as -expm1(step log beta), which avoids cancellation if beta is near 1."""
+    assert step is not None  # because `counts` is set
     if not beta:
         return b.constant(1, step)
     power = b.multiply(step, b.constant(log(beta), step))
@@ -202,7 +208,7 @@ def _bias(b: StablehloBuilder, beta: float, step: Value | None) -> Value:
 
 
 def _less(b: StablehloBuilder, p: Value, rate: Value, direction: Value) -> Value:
-    """p - rate direction."""
+    """Computes p - rate direction."""
     return b.subtract(p, b.multiply(_filled(b, rate, p), direction))
 
 

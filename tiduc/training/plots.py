@@ -1,4 +1,4 @@
-"""Plots the losses of a run's steps and validations against the number of the step."""
+"""Plots the training loss and the validation loss of a run against the number of the step."""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _KINDS = ("png", "svg", "pdf")
 
 
 def check_plot(path: str) -> None:
-    """Raises `TiducError` if a plot cannot be written to this file."""
+    """Raises `TiducError` if the suffix of `path` is not a format of plots, or if matplotlib is not installed."""
     if os.path.splitext(path)[1].lower().removeprefix(".") not in _KINDS:
         raise RequestError(f"a plot is a file {', '.join(f'.{kind}' for kind in _KINDS)}", path)
     try:
@@ -21,7 +21,7 @@ def check_plot(path: str) -> None:
 
 
 def plot(records: Sequence[Record], path: str) -> None:
-    """Plots the records of a run and writes the plot to a file."""
+    """Plots the losses in the records of a run and writes the plot to the file `path`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")

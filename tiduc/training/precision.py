@@ -1,11 +1,12 @@
-"""Mixed precision: products in bf16 or f16 over weights in f32, and a loss scale that keeps gradients in f16's range.
+"""Mixed precision: computes matrix products of f32 operands in bf16 or f16, and scales the loss for f16.
 
-    dot(x, y)    ->    convert(dot(convert(x), convert(y)))        in the model, so in its derivative, too
+    dot(x, y)    ->    convert(dot(convert(x), convert(y)))
 
-With f16, the loss is multiplied by `loss_scale`, and the gradient is divided by it. If an entry of the gradient is not
-finite, the step changes no parameter and halves the scale; after `INTERVAL` finite steps, the scale is doubled. These
-are the rules of PyTorch's `autocast`, for products, and of its `GradScaler`. Source: Micikevicius et al., "Mixed
-Precision Training" (2018), section 3.
+The model is rewritten before it is differentiated, so its derivative has such products, too. With f16, the loss is
+multiplied by `loss_scale`, so that gradients are in f16's range, and the gradient is divided by `loss_scale`. If an
+element of the gradient is not finite, the step changes no parameter and halves the scale. After `INTERVAL` steps with
+finite gradients, the scale is doubled. These are the rules of PyTorch's `autocast` for products, and of its
+`GradScaler`. Source: Micikevicius et al., "Mixed Precision Training" (2018), section 3.
 """
 
 from collections.abc import Sequence
@@ -34,22 +35,23 @@ PRECISIONS = (F32, BF16, F16)
 """The element types in which the products of a step are computed."""
 
 INITIAL, INTERVAL = 2.0**16, 2000
-"""The initial loss scale, and the number of finite steps after which the scale is doubled.
+"""The initial loss scale, and the number of steps with finite gradients after which the scale is doubled.
 
-Both are PyTorch's defaults.
+Both are the defaults of PyTorch's `GradScaler`.
 """
 
 NAMES = ("loss_scale", "loss_scale.steps")
-"""The inputs of a step for the scale, and for the number of finite steps since the scale changed."""
+"""The names of two inputs of a step: the scale, and the number of steps since the scale was last changed."""
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")
 
 
 @stage
 def with_precision(model: Program, precision: str) -> Program:
-    """The model with its f32 products and convolutions computed in the type `precision`; the model itself for f32.
+    """The model with its f32 products and convolutions computed in the element type `precision`.
 
-    Raises `RequestError` for another precision, and for a model without such products.
+    Returns the model itself for "f32". Raises `RequestError` if the precision is not in `PRECISIONS`, or if the model
+    has no product or convolution of f32.
     """
     if precision not in PRECISIONS:
         raise RequestError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
@@ -76,7 +78,7 @@ def _is_single(op: ir.Operation) -> bool:
 
 
 def _narrow(op: ir.Operation, element: ir.FloatType) -> None:
-    """Makes an op compute in a narrower type: converts the operands to this type, and the result back to f32."""
+    """Makes an op compute in the narrower type `element`: converts its operands to this type, and the result to f32."""
     ip = ir.InsertionPoint(op)
 
     def converted(x: Tensor, to: ir.Type) -> Tensor:
@@ -94,10 +96,13 @@ def _narrow(op: ir.Operation, element: ir.FloatType) -> None:
 
 
 class LossScale:
-    """The scale of a loss: the inputs for the scale, and the program of the scaled loss."""
+    """A program that multiplies the loss of `lossy` by a scale. It has the additional inputs `NAMES`.
+
+    `program` is this program, whose only output is the scaled loss, and `ports` are the two inputs.
+    """
 
     def __init__(self, lossy: Program) -> None:
-        """`lossy` is a program whose first output is the loss."""
+        """The first output of the program `lossy` must be the loss."""
         b: Any = lossy.opset.builder(lossy.view, lossy.view.fresh("scaling"))
         scalar = ir.RankedTensorType.get([], ir.F32Type.get())
         ports = [InputPort(name, scalar, f"{b.graph.name}.{name}") for name in NAMES]
@@ -111,21 +116,21 @@ class LossScale:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The keys of the inputs in the graphs."""
+        """The graph keys of the inputs `NAMES`."""
         scale, steps = self.ports
         return scale.key, steps.key
 
     def initial(self) -> dict[str, Array]:
-        """The initial values of the inputs."""
+        """The initial values of the inputs `NAMES`."""
         values = zip(self.ports, (INITIAL, 0.0), strict=True)
         return {port.name: np.array(x, np.float32) for port, x in values}
 
 
 class Unscaled:
-    """The gradient of a scaled loss, divided by the scale; whether it is finite; and the next scale (`values`)."""
+    """The gradient of a scaled loss, divided by the scale (`slopes`), and the new values of `NAMES` (`values`)."""
 
     def __init__(self, b: StablehloBuilder, old: Sequence[Value], slopes: Sequence[Value]) -> None:
-        """`old` are the scale and its number of steps before this step; `slopes` is the gradient of the scaled loss."""
+        """`old` are the old values of the inputs `NAMES`, and `slopes` is the gradient of the scaled loss."""
         scale, steps = old
         one = b.constant(1.0, scale)
         factor = b.divide(one, scale)
@@ -146,5 +151,5 @@ class Unscaled:
         ]
 
     def new_or_old(self, new: Value, old: Value) -> Value:
-        """The value `new` if the gradient is finite, else `old`."""
+        """Selects the value `new` if all elements of the gradient are finite, else `old`."""
         return self._b.select(self._finite, new, old)

@@ -3,11 +3,12 @@
     %w: tensor<6x64xf32>    ->    %codes: tensor<6x64xi8>, %scales: tensor<6x2xf32>          groups of 32
                                   %w = reshape(convert(reshape(%codes)) * broadcast(%scales))
 
-A group is along the contracted dimension. A scale is the largest magnitude of its group over 127, or over 7; a code is
-the weight over its scale, rounded to nearest. With 4 bits, the low bits of a byte are a code of the first half of the
-contracted dimension, the high bits of the second half. Two arrays replace the weight `NAME`: `NAME.scales`, and
-`NAME.int8` or `NAME.int4`. On CPUs, `products_in_tiles` computes the weights in parts that fit into a cache; elsewhere,
-a whole weight may be in memory for a while.
+A group consists of consecutive elements along the contracted dimension. The scale of a group is its largest magnitude
+over 127 for 8 bits, or over 7 for 4 bits. A code is the weight over its scale, rounded to the nearest integer. With 4
+bits, a byte holds two codes: its low bits hold a code of the first half of the contracted dimension, and its high bits
+hold a code of the second half. Two arrays replace the weight `NAME`: `NAME.scales`, and `NAME.int8` or `NAME.int4`. On
+CPUs, `products_in_tiles` dequantizes the weights in parts that fit into a cache. On other targets, the memory must hold
+a whole dequantized weight.
 
 Sources: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs" (2023), for the use; Dettmers et al.,
 "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale" (2022), section 2.1.1, for the scales.
@@ -35,22 +36,28 @@ from tiduc.training.losses import wide
 
 SCALES = ".scales"
 _CODES = {8: ".int8", 4: ".int4"}
-"""The endings of the names of arrays of codes, by the number of bits of a code."""
+"""The suffixes of the names of arrays of codes, by the number of bits of a code."""
 _LEAST = 8
-"""The fewest elements of a group. With fewer elements, scales would take as much memory as codes."""
+"""The minimal number of elements in a group. With smaller groups, scales would take about as much memory as codes."""
 _REASON = "quantized"
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The number of bits of a code, and the size of a group. The size 0 stands for one group of all elements."""
+    """The number of bits of a code, and the size of a group.
+
+    If the size is 0, all elements along the contracted dimension are one group.
+    """
 
     bits: int
     group: int = 0
 
     @staticmethod
     def named(text: str) -> "Quantization":
-        """The quantization that a text names: int8, int4, or one of these with the size of a group, as in int4:32."""
+        """The quantization for a text: int8, int4, or one of these with the size of a group, such as int4:32.
+
+        Raises `RequestError` for any other text, and for groups of fewer than 8 elements.
+        """
         given = re.fullmatch(r"int([84])(?::(\d{1,9}))?", text)
         if given is None:
             raise RequestError(
@@ -63,7 +70,7 @@ class Quantization:
 
     @property
     def most(self) -> int:
-        """The largest code; the least code is its negative."""
+        """The largest code. The smallest code is the negative of the largest code."""
         return (1 << (self.bits - 1)) - 1
 
     def divides(self, count: int) -> bool:
@@ -90,11 +97,11 @@ class Quantization:
 
 @stage
 def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
-    """The model with codes and scales in place of matrices that only products read.
+    """The model with codes and scales instead of the weights that are matrices and that only products read.
 
-    `kind` is int8 or int4, or one of these with the size of a group, as in int4:32. Weights named in `kept` are not
-    quantized, nor are matrices whose rows cannot be divided into such groups. Raises `RequestError` if no matrix is
-    quantized, and for another `kind`.
+    `kind` is int8 or int4, or one of these with the size of a group, such as int4:32. Weights named in `kept` are not
+    quantized. Matrices whose contracted dimension cannot be divided into such groups are not quantized, either. Raises
+    `RequestError` if no matrix is quantized, if a matrix has elements that are not finite, and for any other `kind`.
     """
     quantization = Quantization.named(kind)
     if not isinstance(model, Model):
@@ -134,9 +141,9 @@ def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
 
 
 def _summed(weight: IrValue, turned: bool = False) -> int | None:
-    """The dimension of a matrix that products sum over.
+    """The dimension of a matrix that products contract.
 
-    None if there is no such dimension, or if another op reads the matrix.
+    Returns None if nothing reads the matrix, or if an op reads it that is not a transpose or such a product.
     """
     found = None
     for use in weight.uses:
@@ -155,7 +162,7 @@ def _summed(weight: IrValue, turned: bool = False) -> int | None:
 
 
 def _dequantized(b: IrEmitter, codes: IrValue, scales: IrValue, bits: int, axis: int) -> IrValue:
-    """The weight that codes and scales represent, in the element type of the scales."""
+    """Emits ops that compute the weight from its codes and scales. The weight has the element type of the scales."""
     if bits == 4:
         left = b.emit("stablehlo.shift_left", (codes, 4), codes.type)
         halves = [b.emit("stablehlo.shift_right_arithmetic", (x, 4), codes.type) for x in (left, codes)]
@@ -171,13 +178,13 @@ def _dequantized(b: IrEmitter, codes: IrValue, scales: IrValue, bits: int, axis:
 
 
 def _grouped(x: Array, axis: int, group: int) -> Array:
-    """A matrix reshaped so that dimension `axis` becomes two dimensions: groups, and the elements of a group."""
+    """Reshapes a matrix: dimension `axis` becomes two dimensions, whose indices are the group and the element in it."""
     sizes = list(x.shape)
     return x.reshape([*sizes[:axis], sizes[axis] // group, group, *sizes[axis + 1 :]])
 
 
 def dequantized(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of a state, in which each weight replaces its codes and scales."""
+    """The arrays of a training state, with each dequantized weight instead of its codes and scales."""
     found = dict(state)
     for code, bits in itertools.product(state, _CODES):
         name = code.removesuffix(_CODES[bits])

@@ -1,8 +1,8 @@
-"""fit: trains by a compiled step for some epochs, with validation, metrics, and checkpoints to resume from.
+"""fit: runs a compiled training step for some epochs. It also validates, and writes metrics and checkpoints.
 
     fit(step, {"x": x, "target": t}, epochs=3, rate=cosine(1e-3, 300), validation=held_out, save="best.safetensors")
 
-Python only chooses the batches: the state stays on the device, where the step updates it in place.
+The state stays on the device, where the step updates it in place. Python only sends the batches.
 """
 
 import json
@@ -43,7 +43,7 @@ RATE = "rate"
 
 @dataclass(frozen=True)
 class StepRecord:
-    """A step of training: its number from 1, its epoch from 1, its loss and its learning rate."""
+    """A completed step: its number, the number of its epoch, its loss and its learning rate. Numbers begin at 1."""
 
     step: int
     epoch: int
@@ -53,7 +53,10 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """An epoch: its last step, its number, its mean loss and its validation loss; `best` if that is the least yet."""
+    """A completed epoch: the number of its last step, its number, its mean training loss, and its validation loss.
+
+    `best` tells whether the validation loss is less than those of all previous epochs.
+    """
 
     step: int
     epoch: int
@@ -64,24 +67,24 @@ class EpochRecord:
 
 Record = StepRecord | EpochRecord
 Report = Callable[[Record, int, int], None]
-"""Called with each record, the number of rows of the step, and the number of steps of the whole run."""
+"""A function that is called with each record, the number of rows in the step's batch, and the number of all steps."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of `fit`: the state after the last step, and records of the steps and epochs that this call ran."""
+    """The result of `fit`: the state after the last step, and the records of the steps and epochs of this call."""
 
     state: dict[str, Array]
     records: Sequence[Record] = field(repr=False)
 
     @property
     def losses(self) -> list[float]:
-        """The loss of each step."""
+        """The training loss of each step."""
         return [each.loss for each in self.records if isinstance(each, StepRecord)]
 
     @property
     def validations(self) -> list[float]:
-        """The loss of each validation."""
+        """The validation loss of each epoch. The list is empty without validation data."""
         epochs = [each for each in self.records if isinstance(each, EpochRecord)]
         return [each.validation for each in epochs if each.validation is not None]
 
@@ -107,16 +110,18 @@ def fit(
     report: Report | None = None,
     target: str = "cpu",
 ) -> Trained:
-    """Trains for some epochs, from `state`. The default is the initial state of a `TrainStep`.
+    """Trains for `epochs` epochs, beginning with `state`. The default state is the initial state of a `TrainStep`.
 
-    `step` is a `TrainStep`, or a module that `tiduc train-step` compiled. `data` and `validation` have an array for
-    each input of a batch, with all rows. `batch` is the number of rows of a batch. `rate` is a schedule, or a number
-    from which `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` make a schedule. `seed` determines the
-    order of the rows. The file `save` gets the state after the epoch with the least validation loss or, without
-    `validation`, the last state. A validation needs a step with the function `loss`. `checkpoint` gets the state about
-    every `every` seconds; if the file exists, the run continues from it. `metrics` gets a line of JSON for each record.
-    `notes` are texts to store in the files of states. Raises `InputError` if data or state do not fit the step, and
-    `TiducError` if a loss is not finite.
+    `step` is a `TrainStep`, or a module that `tiduc train-step` compiled. `data` and `validation` map the name of each
+    input of a batch to an array with the rows of all batches. `batch` is the number of rows in a batch. `rate` is a
+    `Schedule` or the learning rate. For a number, `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` give
+    the schedule. `seed` determines the order of the rows.
+
+    With `validation`, the state after the epoch with the least validation loss is written to the file `save`; without
+    it, the last state. The step must then have the function `loss`. The state is written to the file `checkpoint` after
+    each epoch, and at most every `every` seconds; if the file exists, the run continues from it. A line of JSON for
+    each record is written to the file `metrics`. `notes` are further entries of the metadata in all files of states.
+    Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
     """
     if epochs < 1:
         raise RequestError(f"epochs must be at least 1, not {epochs}")
@@ -137,7 +142,7 @@ def fit(
 
 
 class _Functions:
-    """The training step of a compiled module, and further functions that read the state of the step."""
+    """The functions of a compiled module: the training step, and the optional function `loss` for validation."""
 
     def __init__(self, module: Module, state: Data) -> None:
         self.module = module
@@ -155,17 +160,17 @@ class _Functions:
         self.updated = updated
 
     def placed(self, state: Data) -> dict[str, DeviceArray]:
-        """The arrays of the state on the device."""
+        """Copies the arrays of the state to the device."""
         types = {value.name: value.type for value in self.step.signature.inputs}
         return {name: self.module.put(restored(state[name], types[name])) for name in self.stored}
 
     def batch_inputs(self, function: Executable) -> list[SignatureValue]:
-        """The inputs of a function that are neither in the state nor the learning rate."""
+        """The inputs of a function for data: those that are neither arrays of the state nor the learning rate."""
         known = {*self.stored, RATE}
         return [value for value in function.signature.inputs if value.name not in known]
 
     def validating(self, data: Data) -> Batches:
-        """The batches of a validation. Raises `RequestError` if the module has no function for it."""
+        """The batches of the validation data. Raises `RequestError` if the module lacks the function `loss`."""
         if LOSS not in self.module:
             raise RequestError(
                 "the module evaluates no loss: give 'tiduc train-step --infer' the model in evaluation mode"
@@ -173,7 +178,7 @@ class _Functions:
         return Batches(data, self.batch_inputs(self.module[LOSS]))
 
     def validated(self, arrays: Mapping[str, DeviceArray], batches: Batches) -> float:
-        """The mean loss of the rows of a data set, without an update."""
+        """The mean loss of all rows in `batches`. The state does not change."""
         loss, total, count = self.module[LOSS], 0.0, 0
         for each in batches.in_order():
             given: dict[str, DeviceArray | Array] = {**arrays, **each}
@@ -199,7 +204,7 @@ class _Run:
     report: Report | None
 
     def trained(self, state: Data, epochs: int, metrics: Path | None) -> Trained:
-        """Trains from `state`, or from a checkpoint, to the end of the last epoch. Returns the result."""
+        """Trains to the end of the last epoch. Begins with the checkpoint if there is one, else with `state`."""
         data = checksum(self.batches.arrays, {} if self.held_out is None else self.held_out.arrays)
         begin = Position(seed=self.seed, batch=self.batches.size, data=data)
         state, self.position = self._resumed(state, begin)
@@ -220,7 +225,7 @@ class _Run:
         return Trained(final, self.records)
 
     def _resumed(self, state: Data, begin: Position) -> tuple[Data, Position]:
-        """The state and the position in the checkpoint; the arguments if there is no checkpoint."""
+        """The state and the position in the checkpoint. Returns the arguments if there is no checkpoint."""
         if self.checkpoint is None:
             return state, begin
         check_name(self.checkpoint)
@@ -234,7 +239,7 @@ class _Run:
         return kept, position
 
     def _epoch(self) -> None:
-        """Trains to the end of the current epoch, validates, and writes files."""
+        """Trains to the end of the current epoch, validates, and writes the files of states."""
         epoch, done = self.position.epoch, self.position.step - self.position.epoch * len(self.batches)
         for given in self.batches.shuffled(self.seed, epoch, done):
             self._step(given)
@@ -288,7 +293,10 @@ class _Run:
 
 
 def _opened(path: Path, kept: int) -> BinaryIO:
-    """Opens the file of metrics and truncates it to `kept` bytes. Raises `InputError` if the file is shorter."""
+    """Opens the file of metrics and truncates it to `kept` bytes, its length when the checkpoint was written.
+
+    Raises `InputError` if the file is shorter.
+    """
     try:
         if not kept:
             return open(path, "wb")

@@ -1,11 +1,12 @@
-"""Schedules: functions from a step's number to its learning rate, an f32 for the input `rate`.
+"""Schedules: functions from the number of a training step to its learning rate.
 
     constant(r)                            r
     cosine(r, steps, end)                  end + (r - end) (1 + cos(pi min(n / steps, 1))) / 2
     step_decay(r, every, factor)           r factor^(n // every)
     warm_up(schedule, steps)               schedule(0) (n + 1) / steps for n < steps, then schedule(n - steps)
 
-Steps count from 0. The formulas are those of PyTorch's `CosineAnnealingLR` up to its last step and of its `StepLR`.
+Here, n is the number of the step, from 0. The formulas are those of PyTorch's `StepLR`, and of its `CosineAnnealingLR`
+up to the last step.
 """
 
 from collections.abc import Callable
@@ -20,17 +21,17 @@ from tiduc.dialect.errors import RequestError
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate as a function of the step number."""
+    """A function from the number of a step to its learning rate."""
 
     value: Callable[[int], float]
 
     def __call__(self, step: int) -> Any:
-        """The rate of this step, from 0, as an f32 scalar."""
+        """The learning rate of a step as an f32 scalar. Steps are numbered from 0."""
         return np.float32(self.value(step))
 
 
 def constant(rate: float) -> Schedule:
-    """A rate that never changes."""
+    """The same learning rate in all steps."""
     _check("rate", rate, 0)
     return Schedule(lambda step: rate)
 
@@ -43,27 +44,27 @@ def cosine(rate: float, steps: int, end: float = 0.0) -> Schedule:
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
-    """A rate that is multiplied by `factor` after each `every` steps."""
+    """A rate that is multiplied by `factor` once in `every` steps."""
     _check("rate", rate, 0)
     _check("every", every, 1)
     return Schedule(lambda step: rate * factor ** (step // every))
 
 
 def warm_up(schedule: Schedule, steps: int) -> Schedule:
-    """A linear rise to the first rate of a schedule during `steps` steps, then the schedule."""
+    """A linear rise to the initial rate of `schedule` during the first `steps` steps, followed by `schedule`."""
     _check("steps", steps, 1)
     first = schedule.value(0)
     return Schedule(lambda step: first * (step + 1) / steps if step < steps else schedule.value(step - steps))
 
 
 SCHEDULES = ("constant", "cosine")
-"""The schedules that have a name."""
+"""The names of schedules that `for_run` accepts."""
 
 
 def for_run(name: str, rate: float, steps: int, rising: int = 0, end: float = 0.0) -> Schedule:
-    """The schedule named `name` for a run of `steps` steps. The first `rising` steps warm up.
+    """The schedule `name` for a run of `steps` steps, which begins with a warm-up of `rising` steps.
 
-    A cosine wave reaches `end` at the last step.
+    The schedule "cosine" falls to `end` at the end of the run. Raises `RequestError` for an unknown name.
     """
     if name not in SCHEDULES:
         raise RequestError(f"unknown schedule {name!r}; there are {', '.join(SCHEDULES)}")

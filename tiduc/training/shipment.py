@@ -1,11 +1,11 @@
-"""TrainStep: a training step, with functions that evaluate and run its model on the state of the step.
+"""TrainStep: a training step, and functions that compute the model's loss and outputs from the state of the step.
 
     step     (state..., inputs..., targets..., rate) -> (loss, new state...)
-    loss     (weights..., inputs..., targets...) -> loss                        in evaluation mode; updates nothing
-    infer    (weights..., inputs...) -> outputs                                 in evaluation mode
+    loss     (weights..., inputs..., targets...) -> loss
+    infer    (weights..., inputs...) -> outputs
 
-One module, or one static library, holds all three. Batch norm reads its running statistics in `loss` and `infer`, and
-dropout does nothing there, since these functions are programs of the model in evaluation mode.
+One module, or one static library, contains all three functions. `loss` and `infer` use the model in evaluation mode:
+its batch norm reads the running statistics, and it has no dropout.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,15 +29,16 @@ from tiduc.training.losses import UPDATED, with_loss
 from tiduc.training.roles import INPUT, PARAMETER, STORED, TARGET, of_roles, role_of, with_role
 
 STEP, LOSS, INFER = "step", "loss", "infer"
-"""The names of the functions in a module. A step alone keeps the name of the model's function, `main`."""
+"""The names of the functions in a module. A step without `loss` and `infer` is called `main` instead."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainStep(Model):
-    """The program of a training step, with its initial state as the weights.
+    """The program of a training step. Its `weights` are the initial state.
 
-    `further` has the programs `loss` and `infer` if the step was built with them. They read the state by name.
-    `identity` is that of the model (`identity_of`).
+    `further` contains the programs `loss` and `infer` if the step was built with them. Their weights have the names of
+    arrays in the state. `identity` is the name of the model that files of the state contain. By default, it is the
+    hash that `identity_of` computes.
     """
 
     further: Mapping[str, Program] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class TrainStep(Model):
     @computed_once
     @stage
     def module(self) -> ir.Module:
-        """The `ir.Module` with the function of the step, and with the functions `further` after it."""
+        """The `ir.Module` with the function of the step, followed by the functions in `further`."""
         if not self.further:
             alone: ir.Module = super().module
             return alone
@@ -60,7 +61,7 @@ class TrainStep(Model):
         return joined
 
     def lower(self) -> Lowered:
-        """The step and the functions `further`, lowered for backends."""
+        """Lowers the step and the functions in `further` to StableHLO for a backend."""
         lowered = super().lower()
         if not self.further:
             return lowered
@@ -80,18 +81,19 @@ def _unpickled(
 
 
 def as_step(program: Program, arrays: Mapping[str, Array], identity: str) -> TrainStep:
-    """A training step from its program; `arrays` has the initial state, and may have further arrays."""
+    """Makes a `TrainStep` from its program. `arrays` has the initial state by name; other arrays are ignored."""
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
     state = {port.name: arrays[port.name] for port in program.inputs if port.name in arrays}
     return TrainStep(**known, weights=state, identity=identity)
 
 
 def with_inference(step: TrainStep, model: Program, loss: str | Program) -> TrainStep:
-    """The step with the functions `infer` and `loss`, which use the model in evaluation mode.
+    """Adds the functions `infer` and `loss` to a step. `model` is the model in evaluation mode.
 
-    `loss` is the loss that the step minimizes. An input of the model reads the array of its name in the step's state,
-    if there is one. With the loss "none", there is no function `loss`, unless the model's only output is one float.
-    Raises `RequestError` if the model is in training mode, or if its weights are not those of the step.
+    `loss` is the loss that the step minimizes. If the name of an input of the model is the name of an array in the
+    step's state, the input reads this array. With the loss "none", there is no function `loss`, unless the model's only
+    output is a float scalar. Raises `RequestError` if the model is in training mode, or if its weights differ from the
+    step's weights.
     """
     _check_mode(model)
     _check_state(step, model)
@@ -129,7 +131,10 @@ def _check_mode(model: Program) -> None:
 
 
 def _check_state(step: TrainStep, model: Program) -> None:
-    """Raises `RequestError` unless the weights of a model are in the step's state, with equal values."""
+    """Raises `RequestError` unless the step's state has all weights of the model, with equal types and values.
+
+    Also raises it if the model reads no parameter of the step.
+    """
     weights = model.weights if isinstance(model, Model) else {}
     stored = {port.name: port for port in step.inputs if role_of(port) in STORED}
     for port in model.inputs:
@@ -157,7 +162,11 @@ def _equal(x: Array, y: Array) -> bool:
 
 
 def _described(step: TrainStep, model: Program, program: Program) -> Program:
-    """A program with a role for each input: the role in the step's state; otherwise `INPUT` or `TARGET`."""
+    """Gives each input of `program` a role.
+
+    An input with the name of an array in the step's state has the role of this array. Other inputs have the role
+    `INPUT` if `model` has them, else `TARGET`.
+    """
     roles = {port.name: role_of(port) for port in step.inputs if role_of(port) in STORED}
     own = {port.name for port in model.inputs}
 

@@ -1,12 +1,12 @@
-"""train_step: a model, its loss, the gradient and an optimizer's step, as one program.
+"""train_step: makes one program of a model, its loss, the gradient of the loss, and an optimizer.
 
     (parameters..., optimizer state..., buffers..., seed, frozen weights..., inputs..., targets..., rate)
         -> (loss, new parameters..., new optimizer state..., new buffers..., new seed)
 
-Each output except the loss is the new value of the input with its name. The program writes it into the memory of that
-input, so that a loop over batches copies no parameter. A model that draws random numbers has the input seed, whose
-second word counts the steps. The steps draw different numbers. The forward and the backward pass of a step draw the
-same numbers.
+Each output except the loss is the new value of the input with the output's name. The program writes it into the memory
+of that input, so that a loop over batches copies no parameter. If the model draws random numbers, the program has an
+input for their seed. The second word of the seed counts the steps, so that different steps draw different numbers. The
+forward and the backward pass of a step draw equal numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,10 +47,10 @@ from tiduc.training.roles import (
 from tiduc.training.shipment import TrainStep, as_step, with_inference
 
 DONATED = "iree.abi.output"
-"""Attribute of an input: the index of the output that overwrites it."""
+"""The name of an attribute of inputs. Its value is the index of the output that overwrites the input."""
 
 BUFFERS = ("*running_mean", "*running_var")
-"""Patterns of inputs that the optimizer does not update by default: PyTorch's running statistics."""
+"""Patterns of the names of weights that the optimizer does not update by default: running statistics of PyTorch."""
 
 
 @stage
@@ -71,22 +71,24 @@ def train_step(
     identity: str = "",
     **settings: float,
 ) -> TrainStep:
-    """The training step of a model. Its `weights` are the weights of the model and the initial state.
+    """The training step of a model. Its `weights` are the weights of the model and the initial state of the optimizer.
 
-    The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
-    `infer` is the model in evaluation mode; with it, the compiled step also has the functions `loss` and `infer`.
-    `identity` names the model in the files of a state; by default it is a hash of the model.
+    The initial state of the optimizer is zero. If the model draws random numbers, as dropout does, `weights` also has
+    their seed, which depends on `seed`. `infer` is the model in evaluation mode; with it, the compiled step also has
+    the functions `loss` and `infer`. `identity` is a name of the model that is stored in the files of the state. The
+    default is a hash of the model.
 
     `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
     model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
-    "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay); its `settings` are in parentheses. Weight decay
-    applies only to parameters that match `decay`. With `clip_norm`, the gradient of all parameters has at most this
-    norm. With `accumulate` K, every K-th call updates the parameters by the mean of the gradients of K batches.
-    `precision` is the type of products in the step: "f32", "bf16", or "f16", with a loss scale in the state. `quantize`
-    is "int8" or "int4", or "int4:32" for groups of 32: frozen matrices of products are then integers with scales.
-    `train` are patterns, as for file names, of the names of the parameters to train; the default is all float weights
-    of a `Model` that are not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the
-    loss, are not updated. Raises `RequestError` if there are no parameters, or if a parameter is not float.
+    "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay). The names in parentheses are its `settings`.
+    Weight decay applies only to parameters that match `decay`. With `clip_norm`, gradients are scaled down if their
+    norm exceeds this number; the norm is that of the gradients of all parameters together. With `accumulate` K, every
+    K-th call updates the parameters by the mean of the gradients of K batches. `precision` is the element type of
+    matrix products in the step: "f32", "bf16" or "f16". For f16, the state has a loss scale. `quantize` is "int8",
+    "int4", or for example "int4:32" for groups of 32. Frozen matrices of products are then stored as integers with
+    scales. `train` are patterns, as for file names, of the names of the parameters to train. The default is all float
+    weights of a `Model` that are not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect
+    the loss, are not updated. Raises `RequestError` if there are no parameters, or if a parameter is not float.
     """
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
@@ -117,7 +119,7 @@ def train_step(
 
 
 def _with_roles(*ports: Sequence[InputPort]) -> list[InputPort]:
-    """The inputs that a step updates, by their roles: parameters, the optimizer's state, buffers and seeds."""
+    """Gives each input that a step updates its role. Each argument lists the inputs for one role of `STATE`."""
     return [with_role(port, role) for role, each in zip(STATE, ports, strict=True) for port in each]
 
 
@@ -127,14 +129,14 @@ def _weights_first(ports: Sequence[InputPort], weights: Mapping[str, Array]) -> 
 
 
 def _seeds(seed: int, ports: Sequence[InputPort]) -> dict[str, Array]:
-    """The initial values of `ports`, the inputs that are seeds. Raises `RequestError` for a `seed` out of range."""
+    """The initial values of the seeds `ports`. Raises `RequestError` if `seed` is out of range."""
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
     return {port.name: random_seed(seed, i) for i, port in enumerate(ports)}
 
 
 def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
-    """The loss scale of a step in f16; None for other steps."""
+    """The loss scale if the precision is f16, else None. Raises `RequestError` for f16 with gradient accumulation."""
     if precision != F16:
         return None
     if accumulate != 1:
@@ -145,10 +147,11 @@ def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
 def _gradient(
     lossy: Program, scale: LossScale | None, names: Sequence[str]
 ) -> tuple[Program, list[InputPort]]:
-    """The program of the loss and its gradient, and the parameters that affect the loss.
+    """The program that computes the loss and its gradient, and the parameters that affect the loss.
 
-    With `scale`, the gradient is scaled. Other parameters are left out, as by PyTorch's optimizers, because weight
-    decay would change them. Raises `RequestError` if no parameter is left.
+    With `scale`, the gradient is that of the scaled loss. Parameters that do not affect the loss are left out, because
+    weight decay would change them; PyTorch's optimizers do not change them, either. Raises `RequestError` if no
+    parameter is left.
     """
     minimized = scale.program if scale else replace(lossy, outputs=lossy.outputs[:1])
     gradient = minimized.grad(names, value=True)
@@ -165,7 +168,7 @@ def _gradient(
 
 
 def _fixed(port: InputPort, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> InputPort:
-    """The port of an input that the step does not update, with its role. A weight also gets the reason for this."""
+    """Gives an input that the step does not update its role. A weight also gets the reason why it is not updated."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
     if held_because(port) and port.name not in names:
@@ -184,9 +187,11 @@ def _update(
     accumulate: int,
     scale: LossScale | None,
 ) -> tuple[list[InputPort], list[Value]]:
-    """Adds inputs for the optimizer state and the rate; returns the new values of the parameters and of the state.
+    """Emits the update of the parameters and of the optimizer's state.
 
-    Elements narrower than f32 are updated in f32, because sums of many small numbers need its precision.
+    Returns the added inputs, which are the optimizer's state and the learning rate, and the new values of the
+    parameters and of the state. Parameters narrower than f32 are updated in f32, because sums of many small updates
+    need this precision.
     """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
@@ -233,7 +238,7 @@ def _update(
 
 
 def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
-    """The seeds of the next step."""
+    """Emits the seeds of the next step: the second word of each seed is increased by 1."""
     b: Any = program.opset.builder(program.view, program.view.fresh("next"))
     old = [program.view.input(port.key) for port in seeds]
     new = [b.add(x, b.constant([0, 1], x)) for x in old]
@@ -244,9 +249,9 @@ def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
 def trained_names(model: Program, train: Sequence[str], freeze: Sequence[str]) -> list[str]:
     """The names of the parameters to train, in the order of the inputs.
 
-    Only float inputs can be parameters; in a model with weights, only float weights.
-
-    Raises `RequestError` if no parameter is left, and if `train` names an input that cannot be a parameter.
+    Only float inputs can be parameters. If the model has weights, only float weights can be parameters. `train` and
+    `freeze` are patterns as in `train_step`. Raises `RequestError` if there is no parameter to train, and if `train`
+    contains the name of an input that cannot be a parameter.
     """
     trained: list[str] = []
     frozen: list[str] = []

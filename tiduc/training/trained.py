@@ -1,11 +1,11 @@
-"""write_trained: writes the weights of a trained state back to a model's file, or beside it.
+"""write_trained: writes trained weights to a copy of a model's file, or to a file of another format.
 
     net.onnx + state -> net.onnx        the initializers have the new values
     net.pt2  + state -> net.pt2         the arrays of the program have the new values
-    any      + state -> .mlir           the weights are constants
-    any      + state -> .safetensors    only the weights; for a .pt2 file, all arrays of a state dict
+    any file + state -> .mlir           a program with the weights as constants
+    any file + state -> .safetensors    only the weights; for a .pt2 file, all arrays of the state dict
 
-The file of the model is copied, and only the bytes of its weights change. No code of the file runs.
+In a copy of a model's file, only the weights change. Code in the file is not run.
 """
 
 import zipfile
@@ -29,11 +29,11 @@ from tiduc.training.quantization import dequantized
 
 
 def write_trained(model: Model, file: str, state: Mapping[str, Array], output: str) -> None:
-    """Writes the weights of a model, with the values in `state`, to `output`. The suffix of `output` selects the
-    format.
+    """Writes the weights of a model, with the values in `state`, to `output`.
 
-    `file` is the file from which the model was imported, with its weights as inputs. Adapters of LoRA are added to the
-    weights. Raises `RequestError` if the state does not fit the model, and for a suffix that is not in the list above.
+    The suffix of `output` selects the format. `file` is the file from which the model was imported, with its weights as
+    inputs. LoRA adapters in the state are added to the weights. Raises `RequestError` if the state does not fit the
+    model, and if the format is not supported for this file.
     """
     if not model.weights:
         raise RequestError("the model has no weights that could be trained")
@@ -70,7 +70,7 @@ def _write_onnx(file: str, weights: Mapping[str, Array], output: str) -> None:
 
 
 def _write_torch(file: str, given: Mapping[str, Array], output: str) -> None:
-    """Writes the program or, for another suffix, its arrays: a state dict with all buffers, also those of integers."""
+    """Writes the program with new values if `output` ends in `.pt2`, else its state dict with all buffers."""
     parts = read_parts(file)
     sizes = {name: len(contents) for name, contents in parts.items()}
     payloads = import_in_worker(read_payloads, None, documents(parts), sizes)
