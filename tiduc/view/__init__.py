@@ -1,13 +1,13 @@
-"""Pictures of programs (`tiduc view`), in this order:
+"""Draws pictures of programs (`tiduc view`). The files, in the order in which they work:
 
-    read.py, label.py                       a module to scenes of boxes and arrows (scene.py), and the text in boxes
-    fold.py, repeats.py                     repeated ops become one box, which opens a scene of its own
-    parts.py                                large scenes are split into parts
-    first_page.py, side_by_side.py          which scenes are shown first: for a derivative, beside its program
-    dot.py, draw.py                         scenes to Graphviz's language, and this language to SVG or PNG
-    html.py, page.*                         the page in which one opens, searches and zooms scenes
-    png.py, text.py, listing.py             other formats: a picture, a tree, assignments
-    curve.py                                the chart of memory against time
+    read.py, label.py                       turn a module into scenes (scene.py): boxes for ops, and arrows for values
+    fold.py, repeats.py                     replace repeated sequences of ops by boxes, each of which opens a scene
+    parts.py                                splits large scenes into parts
+    first_page.py, side_by_side.py          choose the scenes that are shown first, such as a program and its derivative
+    dot.py, draw.py                         write scenes in Graphviz's language, and convert this language to SVG or PNG
+    html.py, page.*                         write a web page in which users open, search and zoom scenes
+    png.py, text.py, listing.py             write other formats: PNG, trees of text, and assignments
+    curve.py                                draws the chart of memory against time
 
-Only draw.py knows how to run Graphviz, and only read.py and label.py read MLIR.
+Only draw.py runs Graphviz, and only read.py and label.py read MLIR.
 """

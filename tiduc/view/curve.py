@@ -1,6 +1,6 @@
-"""curve: a chart of the memory peaks and times that a program can have, over all budgets.
+"""curve: draws a chart of a program's peak memory and running time for all memory budgets.
 
-The chart is in Graphviz's language. The layout `neato` draws each point at a given position.
+The chart is in Graphviz's language. Graphviz's layout `neato` draws each point at the position that this file computes.
 """
 
 import math
@@ -9,14 +9,18 @@ from collections.abc import Iterator, Sequence
 from tiduc.view.dot import DARK, FONT, GREY, quoted
 from tiduc.view.label import in_bytes
 
-_WIDTH, _HEIGHT = 430, 250  # points
-_LINE = 14  # the least distance between two labels
-_BAR = 40  # characters
+_WIDTH, _HEIGHT = 430, 250  # of the chart, in points
+_LINE = 14  # the least vertical distance of two labels, in points
+_BAR = 40  # the length of the longest bar, in characters
 _COLOUR = "#b35900"
 
 
 def chart(points: Sequence[tuple[int, float]], title: str) -> str:
-    """A chart of points: memory peaks in bytes, in descending order, and times as multiples of the least time."""
+    """A chart of `points`, in Graphviz's language.
+
+    Each point is a memory peak in bytes and a time as a multiple of the least time. The peaks must be in descending
+    order.
+    """
     across, up = _Axis(1.0, max(1.02, points[-1][1]), _WIDTH), _Axis(0.0, points[0][0], _HEIGHT)
     lines = [
         "graph memory {",
@@ -41,7 +45,7 @@ def chart(points: Sequence[tuple[int, float]], title: str) -> str:
 
 
 def listed(points: Sequence[tuple[int, float]]) -> str:
-    """The curve as text: a line for each peak, with a bar whose length is proportional to the peak."""
+    """A table of `points` as text: a line for each point, with a bar whose length is proportional to the peak."""
     rows = [
         (in_bytes(peak), f"{time:.2f} x", "#" * round(_BAR * peak / max(1, points[0][0])))
         for peak, time in points
@@ -52,7 +56,10 @@ def listed(points: Sequence[tuple[int, float]]) -> str:
 
 
 class _Axis:
-    """Maps the numbers from `least` to `most` to positions from 0 to `length`. The ticks are round numbers."""
+    """An axis of the chart. It maps numbers from `least` to `most` to positions from 0 to `length`.
+
+    The ticks are `least` plus the multiples of a round number.
+    """
 
     def __init__(self, least: float, most: float, length: float) -> None:
         self.least, self.most, self.length = least, most, length
@@ -71,7 +78,7 @@ class _Axis:
 def _tick(
     name: str, start: tuple[float, float], end: tuple[float, float], text: str, shift: tuple[float, float]
 ) -> list[str]:
-    """A grey line across the chart, and its number at the axis."""
+    """A grey line from `start` to `end`, and the label `text` at distance `shift` from `start`."""
     return [
         _node(f"{name}a", start, "", GREY),
         _node(f"{name}b", end, "", GREY),
@@ -81,7 +88,7 @@ def _tick(
 
 
 def _labelled(places: Sequence[tuple[float, float]], points: Sequence[tuple[int, float]]) -> Iterator[str]:
-    """The points, the lines between them, and labels to the right of the points that do not overlap."""
+    """Yields the points, the lines between them, and labels to the right of the points. The labels do not overlap."""
     above = -math.inf
     heights = []
     for _, y in reversed(places):

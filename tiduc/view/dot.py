@@ -1,4 +1,4 @@
-"""dot: writes scenes in Graphviz's language, without coordinates: Graphviz computes the layout."""
+"""dot: writes scenes in Graphviz's language. The output has no coordinates, because Graphviz computes the layout."""
 
 import html
 from collections import Counter
@@ -10,23 +10,23 @@ from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
-TOGETHER = 90  # the most boxes, over all graphs, that are drawn together with the arrows between graphs
+TOGETHER = 90  # several scenes are drawn in one picture only if they have at most this number of boxes
 NOTES = (
-    80  # the most notes that each name a value of another graph; for more values, notes state their number
+    80  # if a scene reads more values of other graphs, it has no note for each value: its notes state numbers
 )
-MOST = 2500  # the most boxes of a scene that Graphviz draws within minutes
+MOST = 2500  # Graphviz takes many minutes for a scene with more boxes
 FONT = "Helvetica,Arial,sans-serif"
 COLOURS = {
     "active": ("#b35900", "#fdebd3"),
     "linear": ("#1f5fa8", "#dcebfb"),
     "inactive": ("#8a8a8a", "#f4f4f4"),
 }
-"""The border and fill colours of a box, by activity; readable with red-green colour blindness."""
+"""The border and fill colours of a box, by activity. People with red-green colour blindness can tell them apart."""
 
 ALARM = "#c00000"
-"""The colour of a box whose values are not finite."""
+"""The colour of the border of a box that has a value with a NaN or an infinity."""
 
-_TYPES = 2  # the most types that the box of a fold shows
+_TYPES = 2  # the box of a fold shows at most this number of types
 GREY, DARK = "#6b6b6b", "#1d1d1d"
 MEANING = {
     "active": "a tangent reaches it",
@@ -51,11 +51,11 @@ def dot(
     separate: bool = False,
     upward: Collection[str] | None = None,
 ) -> str:
-    """The scenes with these names side by side, in Graphviz's language.
+    """Writes the scenes `names`, side by side, in Graphviz's language.
 
     An arrow from a scene that is not in `names` starts at a note that names the value. With `separate`, every arrow
-    between scenes starts at a note. If `upward` is not None, all scenes begin at one height, and those in `upward` are
-    drawn from bottom to top.
+    between scenes starts at a note. If `upward` is not None, all scenes begin at the same height, and the scenes in
+    `upward` are drawn from bottom to top.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [
@@ -77,12 +77,12 @@ def dot(
 
 
 def is_large(picture: Picture, names: Iterable[str]) -> bool:
-    """Whether the scenes have too many boxes to be drawn together with the arrows between them."""
+    """Whether the scenes together have too many boxes for one picture."""
     return sum(len(picture.scenes[name].boxes) for name in names) > TOGETHER
 
 
 def check_size(picture: Picture, names: Iterable[str]) -> None:
-    """Raises `RequestError` for a scene that Graphviz would take many minutes to draw."""
+    """Raises `RequestError` if Graphviz would need many minutes to draw one of the scenes."""
     for name in names:
         count = len(picture.scenes[name].boxes)
         if count > MOST:
@@ -126,7 +126,10 @@ def _scene(
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
-    """Arrows from scenes that are not drawn: dashed, from notes that name the values or state their number."""
+    """Yields notes for values of scenes that are not drawn, and dashed arrows from these notes.
+
+    A note names a value. If there are more than `NOTES` values, it states the number of values of a graph instead.
+    """
     owner = picture.owner() if arrows else {}
     if len({arrow.source for arrow in arrows}) > NOTES:
         counts = Counter((owner[arrow.source], arrow.target) for arrow in arrows)
@@ -147,7 +150,7 @@ def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]
 
 
 def _note(scene: Scene, id_: str) -> str:
-    """The reference to a value of another graph, and the op that defines it."""
+    """The text of a note: the scene of a box and its op, or a reference such as `@main::@x` if the box is no op."""
     box = scene.boxes[id_]
     if box.kind in OPS:
         return f"{scene.name}: {box.name}" + (f" @{box.symbol}" if box.symbol else "")
@@ -181,7 +184,10 @@ def _box(box: Box, file: str) -> dict[str, str]:
 
 
 def _label(box: Box, file: str) -> str:
-    """The label of a box: name and type, then, in a smaller font, constants, attributes and location."""
+    """The label of a box in Graphviz's markup.
+
+    The first line has the name and the types. Lines in a smaller font have constants, attributes, location and note.
+    """
     most = _TYPES if box.kind == "fold" else len(box.types)
     shown = [*box.types[:most], *["…"] * (len(box.types) > most)]
     types = clipped(", ".join(shown), WIDTH)
@@ -201,7 +207,10 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """The statement for an edge. An upward edge is reversed, because Graphviz draws the target below the source."""
+    """The Graphviz statement for an arrow.
+
+    With `upwards`, the ends are exchanged, because Graphviz draws the end of an edge below its start.
+    """
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"
@@ -224,7 +233,10 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The slots whose arrows show numbers: all those of a box whose operands differ and are not interchangeable."""
+    """The operand numbers that are shown at the arrows into a box.
+
+    They are shown only if the box reads different values and the order of its operands matters.
+    """
     arrows = [arrow for arrow in arrows if arrow.kind != "captured"]
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:
@@ -233,7 +245,7 @@ def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
 
 
 def _legend(scenes: list[Scene]) -> Iterator[str]:
-    """The meaning of the colours in use."""
+    """Yields a table with the meaning of the colours that the scenes use."""
     used = {box.activity for scene in scenes for box in scene.boxes.values()}
     rows = "".join(
         f'<tr><td bgcolor="{inside}" border="1" color="{border}">  </td>'
@@ -257,7 +269,7 @@ def quoted(text: str) -> str:
 
 
 def _attributes(said: Mapping[str, str]) -> str:
-    """A Graphviz attribute list. A label in angle brackets is markup, and is not quoted."""
+    """A list of Graphviz attributes. A label in angle brackets is markup and therefore not quoted."""
     return " ".join(
         f"{name}={value if name == 'label' and value.startswith('<') else quoted(value)}"
         for name, value in said.items()
@@ -265,7 +277,7 @@ def _attributes(said: Mapping[str, str]) -> str:
 
 
 def place(where: str, file: str) -> str:
-    """A location. The file name is omitted if it is `file`, the file that the picture shows."""
+    """The location `where`, without the name of the file if the file is `file`."""
     if file and where.startswith(f"{file}:"):
         return where.removeprefix(file)
     return where

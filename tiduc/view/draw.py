@@ -1,7 +1,7 @@
-"""draw: renders Graphviz's language to SVG or PNG, in a separate process.
+"""draw: renders text in Graphviz's language to SVG or PNG.
 
-The wheels of pygraphviz contain Graphviz. A separate process can be interrupted, unlike C code in this process. Its
-messages about the machine's fonts can be hidden.
+The wheels of pygraphviz contain Graphviz. It runs in a separate process, for two reasons: that process can be
+interrupted, unlike C code in this process, and its messages about fonts of the machine can be hidden.
 """
 
 import json
@@ -12,13 +12,14 @@ import sys
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.process import Limits, run_within
 
-_WINDOW = 1300, 960  # the part of a drawing that a 1600 x 1000 page shows at the smallest legible size
+_WINDOW = 1300, 960  # the size in points of the largest drawing that is legible on a 1600 x 1000 page
 
 
 def fitting(sources: list[str]) -> list[tuple[str, str]]:
-    """Pairs of a source and the `<svg>` drawn from it.
+    """Draws sources in Graphviz's language. Returns pairs of a source and its `<svg>`.
 
-    A drawing that is too large to be legible in a window runs from left to right if that makes it larger on the screen.
+    If a drawing is too large to be legible in a window, its direction may be changed to left-to-right. This is done
+    only if the drawing is then larger on the screen.
     """
     drawn = list(zip(sources, draw(sources), strict=True))
     large = [i for i, (_, svg) in enumerate(drawn) if _scale(svg) < 1]
@@ -30,7 +31,7 @@ def fitting(sources: list[str]) -> list[tuple[str, str]]:
 
 
 def _scale(svg: str) -> float:
-    """The pixels per point of a drawing that is scaled to fit the window."""
+    """The factor by which a drawing has to be scaled to fit into the window. It is less than 1 for large drawings."""
     size = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', svg)
     assert size is not None, "Graphviz writes the size of each drawing"
     return min(room / float(length) for room, length in zip(_WINDOW, size.groups(), strict=True))
@@ -43,7 +44,7 @@ def draw(sources: list[str]) -> list[str]:
 
 
 def draw_png(source: str) -> bytes:
-    """The picture of a source as PNG. Raises the errors of `draw`."""
+    """The bytes of a PNG file for a source. Raises the errors of `draw`."""
     return _graphviz([source], "png")
 
 
@@ -79,7 +80,7 @@ def main() -> int:
 
 
 def _say(data: bytes) -> None:
-    """Writes all of the data to standard output, which may be unbuffered (PYTHONUNBUFFERED)."""
+    """Writes all bytes to standard output. A buffered file is opened, because `sys.stdout` may write only a part."""
     with open(1, "wb", closefd=False) as out:
         out.write(data)
 

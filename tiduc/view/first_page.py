@@ -1,4 +1,4 @@
-"""first_page: the first view: one scene, several with arrows between them, a derivative, or a map of scenes."""
+"""first_page: chooses what a picture shows first: one scene, several scenes, a derivative, or a map of all graphs."""
 
 from tiduc.view.dot import is_large
 from tiduc.view.fold import add_map
@@ -6,15 +6,15 @@ from tiduc.view.parts import FITS, PARTS, split_into_parts
 from tiduc.view.scene import Picture
 from tiduc.view.side_by_side import SideBySide, side_by_side
 
-_PARTS_BESIDE = 7  # the number of parts of a scene that is drawn beside another scene
-_FITS_BESIDE = 18  # the most boxes of such a scene that is not split
-_FITS_STILL = 150  # the most boxes of a scene of a still picture that is not split
+_PARTS_BESIDE = 7  # the number of parts into which one of several scenes is split
+_FITS_BESIDE = 18  # one of several scenes is split if it has more boxes
+_FITS_STILL = 150  # a scene of a still picture is split only if it has more boxes
 
 
 def first_page(picture: Picture, names: list[str], fold: bool = True, still: bool = False) -> SideBySide:
-    """The scenes to show first. With `fold`, large scenes of the picture are folded into parts, in place.
+    """The scenes to show first. With `fold`, large scenes of `picture` are split into parts, in place.
 
-    Parts of a `still` picture cannot be opened, so only much larger scenes are folded.
+    In a `still` picture, users cannot open parts. Therefore, only much larger scenes are split.
     """
     parts, fits = (_PARTS_BESIDE, _FITS_BESIDE) if len(names) > 1 else (PARTS, FITS)
     for name in names if fold else ():

@@ -1,10 +1,11 @@
 """fold: simplifies a picture. Repeated sequences of ops (stretches) become one box, and ops that reshape become labels.
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
-    [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
-    A -> A -> ... -> A                    ->     one box, and a scene with all of them
+    [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A with the boxes a b c
+    A -> A -> ... -> A                    ->     one box, and a scene with all boxes A
 
-Folding consecutive ops of the program creates no cycle, because no path can leave such a stretch and enter it again.
+The box of a stretch is called a fold. Folds create no cycle, because a stretch consists of consecutive ops of the
+program, so that no path can leave a stretch and enter it again.
 """
 
 import itertools
@@ -18,19 +19,22 @@ from tiduc.view.repeats import RepeatedStretch, find_repeat
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 
 MAP = "map"
-SHORTEST = 4  # the fewest boxes in a fold
-WORTH = 6  # the fewest boxes that a fold must save
-SHARE = 100  # a fold must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
-LARGE = 24  # the most boxes of a scene that is not folded
-ROW = 16  # the fewest adjacent equal folds that become one box
-CROWDED = 60  # the most boxes of a scene in which all inputs have boxes, even those that only one fold reads
-_LINE = 600  # characters of a tooltip
-_IN_TITLE = 4  # op names in a fold's description
+SHORTEST = 4  # a stretch has at least this number of boxes
+WORTH = 6  # folding must save at least this number of boxes
+SHARE = 100  # folding must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
+LARGE = 24  # a scene is folded only if it has more boxes
+ROW = 16  # at least this number of adjacent equal folds become one box
+CROWDED = 60  # in a scene with more boxes, inputs that only one fold reads have no boxes
+_LINE = 600  # the length of a tooltip, in characters
+_IN_TITLE = 4  # the number of op names in the description of a fold
 _FREQUENT = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *SHAPE_OPS}
 
 
 def fold(picture: Picture, large: int = LARGE) -> None:
-    """Folds scenes with more than `large` boxes, in place: reshaping ops become labels, and repeats become folds."""
+    """Simplifies scenes with more than `large` boxes, in place.
+
+    Ops that reshape become labels of arrows, and stretches of ops that occur several times become folds.
+    """
     names = _names()
     move_onto_arrows(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
     waiting = list(picture.scenes.values())
@@ -45,7 +49,10 @@ def fold(picture: Picture, large: int = LARGE) -> None:
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
-    """Adds a scene with one box per graph. Arrows count the values that graphs read. Returns the name."""
+    """Adds a scene with one box for each graph in `names`, and returns its name.
+
+    The label of an arrow is the number of values that one graph reads from another.
+    """
     scene = Scene(MAP, "map", "all graphs")
     owner = picture.owner()
     for name in names:
@@ -71,7 +78,7 @@ def add_map(picture: Picture, names: list[str]) -> str:
 
 
 def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
-    """Removes ops that only change a value's shape or type, and adds their names to the labels of the arrows."""
+    """Removes ops that only change the shape or type of a value. Their names become labels of arrows."""
     quiet: dict[str, tuple[Arrow, Box]] = {}
     for scene in scenes:
         into = scene.into()
@@ -89,7 +96,7 @@ def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow from the nearest source that is not removed. Its label has the removed ops."""
+    """The arrow that starts at the nearest op that is not removed. Its label names the removed ops."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
@@ -99,7 +106,10 @@ def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
 
 
 def _arrow_label(passed: list[Box]) -> str:
-    """The label of an arrow: the removed ops, without those that repeat the previous one, and the final shape."""
+    """The label of an arrow: the names of the removed ops, and the last op's type.
+
+    If consecutive ops have equal names, the name is listed once.
+    """
     names = [box.name.removesuffix("_in_dim") for box in passed]
     short = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     return f"{', '.join(short)} {passed[-1].types[0]}"
@@ -109,7 +119,10 @@ def _arrow_label(passed: list[Box]) -> str:
 
 
 def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
-    """Folds the repeated stretch with the highest worth. Returns the fold's scene, or None if no fold saves enough."""
+    """Folds all occurrences of the stretch that saves the most boxes. Returns the scene that the folds open.
+
+    Returns None if no stretch saves enough boxes.
+    """
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     position = {box.id: i for i, box in enumerate(boxes)}
     into = scene.into()
@@ -119,7 +132,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 
     letters = [_letter(box) for box in boxes]
     for i, (one, other) in enumerate(itertools.pairwise(boxes)):
-        # No stretch may contain a part of a row that `fold_rows` will merge.
+        # `fold_rows` will merge rows of adjacent equal folds. Distinct letters keep them out of stretches.
         if one.kind == "fold" and _letter(one) == _letter(other):
             letters[i] = one.id
             letters[i + 1] = other.id
@@ -147,7 +160,11 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 def _operands(
     scene: Scene, inner: Scene, ids: list[str], into: dict[str, list[Arrow]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """The `operands` of a stretch's box: for each value that it reads, the box in `inner`, the name and the type."""
+    """The field `operands` of the fold of the stretch `ids`.
+
+    For each value that the stretch reads, it has the box in the scene `inner` that represents the value, and the
+    value's name and type.
+    """
     bodies = [box for box in inner.boxes.values() if box.kind in OPS or box.kind == "constant"]
     of_inner = inner.into()
     named: dict[str, tuple[str, str, str]] = {}
@@ -161,7 +178,7 @@ def _operands(
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
-    """Merges many adjacent folds of one kind into one box, as for a network of a hundred layers."""
+    """Merges at least `ROW` adjacent equal folds into one box, for example the layers of a very deep network."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
         ids = [box.id for box in group]
@@ -174,7 +191,7 @@ def fold_rows(picture: Picture, scene: Scene) -> None:
 
 
 def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: str, ids: list[str]) -> Scene:
-    """Replaces consecutive boxes of a scene by one box with this label. Returns the scene that the box opens."""
+    """Replaces the consecutive boxes `ids` of a scene by one box with a label. Returns the scene that the box opens."""
     inner = _inner(scene, name, title, [ids])
     picture.scenes[inner.name] = inner
     _replace(picture, scene, inner, [label], [ids])
@@ -182,7 +199,10 @@ def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: s
 
 
 def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
-    """Removes inputs that only one fold reads. The fold shows the number of its inputs, and its tooltip their names."""
+    """Removes each input that is read only by one fold.
+
+    The fold shows the number of these inputs, and its tooltip lists their names.
+    """
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
         readers.setdefault(arrow.source, []).append(arrow)
@@ -208,7 +228,7 @@ def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
 
 
 def _letter(box: Box) -> Hashable:
-    if box.kind == "fold":  # without `detail`, because folds of one kind are equal
+    if box.kind == "fold":  # `detail` is ignored, because folds that open the same scene are equal
         return box.kind, box.types, box.activity, box.opens
     return box.kind, box.name, box.types, box.detail, box.activity, box.opens
 
@@ -216,7 +236,7 @@ def _letter(box: Box) -> Hashable:
 def _cut(
     boxes: list[Box], position: dict[str, int], into: dict[str, list[Arrow]], start: int, end: int
 ) -> int:
-    """The number of values that enter a stretch from other ops."""
+    """The number of values that a stretch reads from ops outside it."""
     sources = {
         (arrow.source, arrow.result)
         for box in boxes[start:end]
@@ -227,7 +247,7 @@ def _cut(
 
 
 def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
-    """For each stretch, whether the arrows inside it are connected as in most stretches."""
+    """For each stretch, whether the arrows into its boxes connect it as they connect most of the stretches."""
 
     def shape(ids: list[str]) -> Hashable:
         at = {box: i for i, box in enumerate(ids)}
@@ -244,7 +264,7 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[boo
 
 
 def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> Scene:
-    """The scene of the first stretch, with boxes for the values that enter and leave it."""
+    """A new scene with the boxes of the first stretch, and boxes for its inputs and outputs."""
     first = set(stretches[0])
     inner = Scene(f"{scene.name}/{name}", "fold", title)
     sources: dict[tuple[str, int], str] = {}
@@ -285,7 +305,7 @@ def _replace(
     stretches: list[list[str]],
     operands: Sequence[tuple[tuple[str, str, str], ...]] = (),
 ) -> None:
-    """Replaces each stretch by one box. Arrows from the stretch to other scenes then start at that box."""
+    """Replaces each stretch by one box. Arrows from the stretch to other scenes then start at this box."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}
@@ -316,9 +336,10 @@ def _replace(
 
 
 def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
-    """The arrow with `source` and `target`, where given, as its new ends. These are folds.
+    """The arrow with new ends. `source` and `target` are the ids of folds; None leaves an end unchanged.
 
-    A fold has no numbered results and no slots, so both numbers become 0; an arrow to a fold also loses its label.
+    The result number of an arrow from a fold is 0. The operand number of an arrow to a fold is 0, and this arrow has no
+    label.
     """
     if source is None and target is None:
         return arrow
@@ -331,9 +352,9 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 
 
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
-    """The box of a fold of these boxes.
+    """A fold for `boxes`. `leaving` has the ids of boxes that are read outside the fold.
 
-    Its types are those of the boxes in `leaving`: these boxes have readers outside the fold.
+    The types of the fold are the types of these boxes.
     """
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _FREQUENT))

@@ -1,7 +1,7 @@
-"""html: a picture as one self-contained page, with pan, zoom, search, tooltips, and folds that open.
+"""html: writes a picture as one self-contained web page, with pan, zoom, search, tooltips, and folds that open.
 
-Graphviz draws each scene when the page is written; the page shows one scene at a time. The page consists of
-`page.html`, `page.css` and `page.js`; this file fills in the pictures and the data of each box.
+Graphviz draws all scenes when the page is written. The page shows one scene at a time. It consists of `page.html`,
+`page.css` and `page.js`, into which this file inserts the drawings and the data of each box.
 """
 
 import html
@@ -20,10 +20,10 @@ OVERVIEW = "all graphs"
 
 
 def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> str:
-    """The page of these scenes and of all scenes that their boxes open.
+    """A web page with the scenes `names` and all scenes that their boxes open.
 
-    With `fold`, large scenes are folded into parts until a window shows them at a legible size. A derivative begins
-    with the program and the derivative side by side.
+    With `fold`, large scenes are split into parts, so that they are legible in a window. If the scenes are a program
+    and its derivative, the page first shows both side by side.
     """
     first = first_page(picture, names, fold)
     together = len(first.names) > 1
@@ -53,7 +53,7 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The names of the scenes, and of all scenes that can be reached by opening their boxes, each once."""
+    """The scenes `names`, and all scenes that users can reach from them by opening boxes. Each name occurs once."""
     reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:
@@ -98,7 +98,7 @@ def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
 
 def _filled(title: str, data: Mapping[str, object]) -> str:
     folder = files("tiduc.view")
-    # "</" would end the script and "<!--" would begin a comment; JSON may escape "<" in both.
+    # The data is in a <script> element, which "</script>" would end. Therefore "<" is escaped, as JSON permits.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = {
         "<!--title-->": html.escape(title),

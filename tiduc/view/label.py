@@ -1,4 +1,4 @@
-"""The text in boxes: names, types, constants and attributes, short enough to read in a picture."""
+"""Writes the text in boxes: names, types, constants and attributes of ops, in a short form."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE, NAME
 
 SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
-"""Ops that only change the shape or type of a value. In large scenes, they become labels of arrows."""
+"""The ops that only change the shape or type of a value. In large scenes, they become labels of arrows."""
 
 LITERALS = frozenset(f"stablehlo.{name}" for name in SHAPE_OPS)
-"""Ops that turn a splat constant into another splat constant."""
+"""The full names of `SHAPE_OPS`. Their result is a splat constant if their operand is one."""
 
-SHOWN = 4  # most elements of a constant that are written out
-WIDTH = 64  # characters of attributes in a picture
-_LINE = 600  # characters of an attribute in a tooltip
+SHOWN = 4  # a constant with more elements is not written out, unless it is a splat
+WIDTH = 64  # the length of a line in a box, in characters
+_LINE = 600  # the length of the text of all attributes of an op, in characters
 _IN_NAME = ("comparison_direction", "callee", GRAPHS, TARGET, "custom_call_target")
 _UNSAID = {ACTIVE, "precision_config", "operandSegmentSizes", "compare_type", "value", *_IN_NAME}
 _DEFAULTS = {"indices_are_sorted = false", "unique_indices = false", "exact = true"}
@@ -36,12 +36,12 @@ _PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
 
 
 def type_name(type_: ir.RankedTensorType) -> str:
-    """A tensor type without `tensor<>`, such as `2x16xf32`. Other types are as MLIR prints them."""
+    """The text of a tensor type without `tensor<>`, such as `2x16xf32`."""
     return str(type_).removeprefix("tensor<").removesuffix(">")
 
 
 def title(op: IrOp) -> str:
-    """An op's name and its callee, comparison direction or reducer."""
+    """The title of an op: its name, and its callee, comparison direction or reducer if there is one."""
     name = name_of(op)
     called = callees(op)
     if called:
@@ -57,7 +57,10 @@ def title(op: IrOp) -> str:
 
 
 def reducer(op: IrOp) -> str:
-    """The name of the only op, except the terminator, in the op's only region. Empty if there are several, or none."""
+    """The name of the op that a reduction applies, such as `stablehlo.add`.
+
+    Returns "" unless the op has one region, and this region has one op besides the terminator.
+    """
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return ""
     *inner, _ = operations(op.regions[0].blocks[0])
@@ -65,7 +68,7 @@ def reducer(op: IrOp) -> str:
 
 
 def attributes(op: IrOp, width: int = _LINE) -> str:
-    """The text of an op's attributes, without those in its title and those with default values."""
+    """The text of an op's attributes, except attributes that its title contains and attributes with default values."""
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":
@@ -83,21 +86,21 @@ def attributes(op: IrOp, width: int = _LINE) -> str:
 
 
 def _slice(op: IrOp) -> str:
-    """The ranges in StableHLO's own syntax: [0:8:2, 1:3]."""
+    """The ranges of a slice in StableHLO's syntax, such as [0:8:2, 1:3]."""
     names = "start_indices", "limit_indices", "strides"
     rows = zip(*(list(op.attributes[name]) for name in names), strict=True)
     return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in rows) + "]"
 
 
 def _dot_general(op: IrOp) -> str:
-    """The contracting dimensions, and the batching dimensions if any."""
+    """The contracting dimensions and the batching dimensions, such as `over [1] x [0], batch [0] x [2]`."""
     of = Contraction.of(op)
     batches, summed = (" x ".join(str(list(own)) for own in pair) for pair in (of.batches, of.summed))
     return f"over {summed}, batch {batches}" if of.batches[0] else f"over {summed}"
 
 
 def clipped(text: str, width: int) -> str:
-    """The text cut to `width` characters, ending with an ellipsis where it was cut."""
+    """The text, cut to `width` characters if it is longer. A text that was cut ends with an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -116,7 +119,10 @@ def _bare(attribute: ir.Attribute) -> str:
 
 
 def literal(op: IrOp) -> str | None:
-    """The text of a splat constant, or of a constant with few elements. None for other ops."""
+    """The text of a splat constant, or of a vector constant with at most `SHOWN` elements.
+
+    Returns None for other constants and other ops.
+    """
     if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
@@ -127,7 +133,7 @@ def literal(op: IrOp) -> str | None:
         if value.type.rank == 1 and value.type.shape[0] <= SHOWN:
             return "[" + ", ".join(_number(x) for x in value) + "]"
     except (AttributeError, NotImplementedError, TypeError, ValueError):
-        return None  # an element type that the bindings cannot read, or a resource
+        return None  # the bindings cannot read this element type, or the constant is a resource
     return None
 
 
@@ -138,7 +144,11 @@ def _number(x: float) -> str:
 
 
 def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: str) -> list[str]:
-    """The names of a function's arguments or results: from an attribute, or a location, or `default` with a number."""
+    """The names of a function's arguments or results.
+
+    A name is that in the attribute `tidu.name` or, for arguments, in the location. Otherwise it is `default` and a
+    number, such as `arg0`.
+    """
     names = []
     given = [] if attrs is None else [ir.DictAttr(each) for each in ir.ArrayAttr(attrs)]
     for i, x in enumerate(values):
@@ -152,12 +162,15 @@ def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: s
 
 
 def said_of_place(location: ir.Location) -> str:
-    """The names in a location, such as a frontend's scopes."""
+    """The quoted names in a location, such as the scopes that frontends write. Names of files are left out."""
     return " ".join(dict.fromkeys(_PLACES.findall(str(location))))
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes in the largest unit in which it is at least 1, such as "1.5 KiB"; "dynamic" for None."""
+    """A number of bytes as text, such as "1.5 KiB", in the largest unit in which the number is at least 1.
+
+    Returns "dynamic" for None.
+    """
     if count is None:
         return "dynamic"
     size, unit = float(count), "B"

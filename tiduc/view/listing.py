@@ -1,4 +1,4 @@
-"""listing: prints scenes as assignments, one op per line. Values of other graphs are printed as references.
+"""listing: prints scenes as assignments, one line for each op. Values of other graphs are printed as references.
 
 graph @main(a: f64, x: f64)
   v0: f64 = multiply(a, x)
@@ -15,7 +15,7 @@ from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 
 def listing(picture: Picture, names: list[str]) -> str:
-    """The text of the named scenes and of all scenes that their boxes open, each once."""
+    """The text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
     owner = picture.owner()
     spelled = {box: text for scene in picture.scenes.values() for box, text in _spelled(scene).items()}
     return "\n".join(
@@ -24,7 +24,10 @@ def listing(picture: Picture, names: list[str]) -> str:
 
 
 def _spelled(scene: Scene) -> dict[str, str]:
-    """The name of each value in its own scene: its symbol, its name if it is an argument, or a number."""
+    """Maps the id of each box of a scene to the text for its value.
+
+    This is the symbol of the value, the name of an argument, or a number such as `%0`.
+    """
     said, number = {}, 0
     for box in scene.boxes.values():
         if box.kind in OPS or box.kind == "constant":
@@ -61,7 +64,11 @@ def _lines(picture: Picture, scene: Scene, spelled: dict[str, str], owner: dict[
 
 
 def _assignment(box: Box, name: str, operands: list[str]) -> str:
-    """One op. A detail that begins with a bracket lists the operands: constants, and a dot for each other value."""
+    """The line for one op.
+
+    If the detail of the box begins with a parenthesis, it lists the operands: constants are written out, and each
+    other operand is a dot. The names of operands are then put in place of the dots.
+    """
     listed, rest = f"({', '.join(operands)})", box.detail
     if box.detail.startswith("("):
         within, _, rest = box.detail.partition(")")

@@ -1,8 +1,8 @@
-"""split_into_parts: splits scenes that a window cannot show at a legible size into parts of consecutive ops.
+"""split_into_parts: splits scenes that are too large to be legible in a window into parts of consecutive ops.
 
     x -> 40 ops -> result     ->     x -> part 1 -> part 2 -> ... -> part 8 -> result
 
-Parts are separated where the fewest values are live. A part that is still too large is split again.
+The boundaries between parts are at positions where few values are live. A part that is still too large is split again.
 """
 
 from dataclasses import replace
@@ -11,16 +11,19 @@ from tiduc.view.fold import drop_inputs_of_one_fold, fold_stretch
 from tiduc.view.label import clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
-FITS = 24  # the most boxes of a scene that is not split
-DEEP = 15  # the most boxes on a path of a scene that is not split
+FITS = 24  # a scene is split if it has more boxes
+DEEP = 15  # a scene is also split if a path in it has more boxes
 PARTS = 8  # the number of parts of a scene
-_REACH = 0.4  # the greatest distance of a boundary from where it makes parts equal, as a share of a part
-_OUTPUTS = 4  # the most outputs with boxes of their own
-_INPUTS = 4  # the most inputs with boxes of their own among those that several parts read
+_REACH = 0.4  # a boundary may be this far from where it makes parts equal, relative to the length of a part
+_OUTPUTS = 4  # if more outputs are read from parts, they have no boxes
+_INPUTS = 4  # if several parts read more inputs, the inputs share boxes
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
-    """Splits a scene, and then the scenes of its parts, until each is small and shallow enough. Works in place."""
+    """Splits a scene into parts, and the scenes of these parts again, until each scene is small enough. Works in place.
+
+    A scene is small enough if it has at most `fits` boxes and a depth of at most `DEEP`.
+    """
     waiting = [scene]
     while waiting:
         at = waiting.pop()
@@ -34,7 +37,7 @@ def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: i
 
 
 def depth(scene: Scene) -> int:
-    """The number of boxes on the longest path."""
+    """The number of boxes on the longest path in a scene."""
     into = scene.into()
     level: dict[str, int] = {}
     for box in scene.boxes.values():
@@ -65,7 +68,7 @@ def _split(picture: Picture, scene: Scene, parts: int) -> list[Scene]:
 
 
 def _bounds(scene: Scene, ids: list[str], parts: int) -> list[int]:
-    """The positions where parts begin, and the end."""
+    """The positions in `ids` where parts begin, and the position after the last op."""
     live = _live(scene, ids)
     size = len(ids) / parts
     bounds = [0]
@@ -97,7 +100,10 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
 
 
 def _join_inputs(picture: Picture, scene: Scene) -> None:
-    """Replaces many inputs by one box for each activity, except inputs that other scenes read."""
+    """If a scene has more than `_INPUTS` inputs, replaces them by one box for each activity.
+
+    Inputs that other scenes read, or that are bound to a value, keep their boxes.
+    """
     others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
     shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
     inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]
@@ -122,7 +128,10 @@ def _join_inputs(picture: Picture, scene: Scene) -> None:
 
 
 def _drop_outputs(scene: Scene) -> None:
-    """Removes the outputs of parts if there are many. The part then shows their number, and its tooltip their names."""
+    """Removes the outputs of parts if there are more than `_OUTPUTS`.
+
+    A part then shows the number of its outputs, and its tooltip lists their names.
+    """
     by_part: dict[str, list[str]] = {}
     for arrow in scene.arrows:
         target, source = scene.boxes.get(arrow.target), scene.boxes.get(arrow.source)

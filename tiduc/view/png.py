@@ -1,4 +1,4 @@
-"""png: the first view as a picture for other programs: the program, or the program beside its derivative."""
+"""png: writes the first view of a picture as PNG: the program, or the program and its derivative side by side."""
 
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw_png, fitting
@@ -9,13 +9,13 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 
 
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
-    """The scenes as PNG. With `fold`, scenes with too many boxes to be drawn together are folded into parts."""
+    """The bytes of a PNG file with the scenes `names`. With `fold`, large scenes are split into parts."""
     first = first_page(picture, names, fold, still=True)
     ((source, _),) = fitting([dot(first.picture, first.names, file, upward=first.upward)])
     return png_of(source)
 
 
 def png_of(source: str) -> bytes:
-    """A drawing in Graphviz's language as PNG, with 144 dots per inch, on white."""
+    """The bytes of a PNG file for a drawing in Graphviz's language, with 144 dots per inch and a white background."""
     head, rest = source.split("\n", 1)
     return draw_png(f"{head}\n{_DOTS}{rest}")

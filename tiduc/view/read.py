@@ -1,7 +1,7 @@
-"""read: turns a module, after any stage, into scenes: one per function, graph, and region with more than one op.
+"""read: turns a module of any stage into scenes: one for each function, graph, and region with more than one op.
 
-Constants and broadcasts of splat constants are written where they are used. If a graph reads a value of another graph,
-an arrow starts at the box that defines the value there.
+Small constants, and broadcasts of splat constants, have no boxes. They are written in the boxes of the ops that read
+them. If a graph reads a value of another graph, an arrow leads from the box of the value in that graph to the reader.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,9 +30,9 @@ def read_picture(
     title: str = "",
     notes: Mapping[IrValue, tuple[str, bool]] | None = None,
 ) -> Picture:
-    """The scenes of a module. `shown` has those of public functions and graphs.
+    """Makes a picture with the scenes of a module. Its `shown` has the scenes of public functions and graphs.
 
-    `notes` has a note for the boxes of some values, and whether the note is an alarm.
+    `notes` maps some values to a note for their box, and to a boolean that tells whether the note is an alarm.
     """
     reader = _Reader(module, activity, title, notes or {})
     for name, op in reader.functions.items():
@@ -58,12 +58,12 @@ class _Reader:
         self.named = {n: named_values(op) for n, op in self.functions.items() if op.name == "tidu.graph"}
         self.symbols = {x: name for names in self.named.values() for name, x in names.items()}
         self.literals: dict[Any, str] = {}
-        self.aliases: dict[Any, Any] = {}  # external -> the value that it refers to
+        self.aliases: dict[Any, Any] = {}  # result of `tidu.external` -> the value that it denotes
         self.defined_by: dict[
             Any, tuple[Box, int]
         ] = {}  # value -> the box that defines it, and its result number
-        self.outers: dict[tuple[str, str], Box] = {}  # (scene, source) -> its box, for an enclosing value
-        self.captured: dict[str, dict[Any, None]] = {}  # the enclosing values that a region's scene reads
+        self.outers: dict[tuple[str, str], Box] = {}  # (scene of a region, box outside) -> box in the scene
+        self.captured: dict[str, dict[Any, None]] = {}  # scene of a region -> the outer values that it reads
         self.count = 0
         for op in self.functions.values():
             for block in _blocks(op):
@@ -71,13 +71,13 @@ class _Reader:
         for (
             name,
             op,
-        ) in self.functions.items():  # all boxes are made before arrows, because graphs may be in any order
+        ) in self.functions.items():  # all boxes before arrows, because a graph may read a later graph
             self.picture.scenes[f"@{name}"] = self.empty(name, op)
 
     # ---- values without boxes -----------------------------------------------------------------------------------
 
     def look(self, block: ir.Block) -> None:
-        """Records the constants that are drawn at their uses, and the value that each reference denotes."""
+        """Records the text of constants that have no box, and the value that each `tidu.external` denotes."""
         for op in operations(block):
             if op.name == "tidu.external":
                 graph, name = op.attributes["ref"].value
@@ -102,7 +102,7 @@ class _Reader:
     # ---- functions and graphs -----------------------------------------------------------------------------------
 
     def empty(self, name: str, op: IrOp) -> Scene:
-        """The scene of a function or graph with boxes for its inputs and ops, but without arrows."""
+        """Makes the scene of a function or graph, with boxes for its inputs and ops, but without arrows."""
         linear = INPUT_OF in op.attributes
         plain = "batched graph" if BATCH_OF in op.attributes else "graph"
         kind = "linear graph" if linear else plain if op.name == "tidu.graph" else "function"
@@ -152,7 +152,7 @@ class _Reader:
                 self.arrow(scene, x, box, 0)
 
     def bind(self, op: IrOp) -> None:
-        """Adds an arrow from a value to each input bound to it."""
+        """Adds an arrow from the value of a `tidu.bind` to each input that it binds."""
         key, (graph, name) = (
             str(ir.FlatSymbolRefAttr(op.attributes["input"]).value),
             op.attributes["value"].value,
@@ -179,7 +179,7 @@ class _Reader:
             if op.name in ("tidu.name", "func.return", "return", "stablehlo.return"):
                 continue
             if op.name == "tidu.external":
-                if op.result not in self.aliases:  # no alias is known, because the graph is in another file
+                if op.result not in self.aliases:  # the graph of the value is in another file
                     self.add(scene, [op.result], kind="outer", name=_spelled(op.attributes["ref"]))
                 continue
             if any(y in self.literals for y in op.results):
@@ -212,7 +212,10 @@ class _Reader:
             self.arrow(scene, x, self.defined_by[op][0], len(op.operands) + i, "captured")
 
     def regions(self, scene: Scene, op: IrOp) -> list[str]:
-        """The names of new scenes for an op's regions. An op whose only region has one op gets no scene."""
+        """Makes scenes for the regions of an op, and returns their names.
+
+        An op whose only region has only one op besides the terminator, such as a reduction, gets no scene.
+        """
         if not len(op.regions) or label.reducer(op):
             return []
         names = []
@@ -241,9 +244,9 @@ class _Reader:
                     self.arrow(scene, x, sources[0], slot)
 
     def arrow(self, scene: Scene, x: IrValue, box: Box, slot: int, kind: str = "value") -> None:
-        """Adds an arrow from the box that defines x. That box may be in an enclosing scene or in another graph."""
+        """Adds an arrow to `box` from the box that defines x. It may be in an enclosing scene or in another graph."""
         target = self.follow(x)
-        if target not in self.defined_by:  # the reference is cyclic; other commands refuse it
+        if target not in self.defined_by:  # the reference is cyclic; other commands raise an error
             self.add(scene, [target], kind="outer", name="a reference to itself")
         source, result = self.defined_by[target]
         if source.id not in scene.boxes:
@@ -255,7 +258,7 @@ class _Reader:
         scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))
 
     def outer(self, scene: Scene, source: Box) -> Box:
-        """The box, in a region's scene, of a value from outside the region."""
+        """The box in the scene of a region for a value from outside the region."""
         key = scene.name, source.id
         if key not in self.outers:
             said = {"types": source.types, "activity": source.activity, "place": source.place}
@@ -265,7 +268,7 @@ class _Reader:
     # ---- boxes ----------------------------------------------------------------------------------------------------
 
     def add(self, scene: Scene, values: list[IrValue], key: IrOp | None = None, **said: Any) -> None:
-        """Adds a box that defines these values."""
+        """Adds a box that defines `values`, and also the box of the op `key` if it is given."""
         activity = {self.activity.of(y) for y in values}
         most = next((a for a in ("linear", "active") if a in activity), "inactive")
         types = tuple(label.type_name(y.type) for y in values)
@@ -288,7 +291,7 @@ class _Reader:
 
 
 def _blocks(op: IrOp) -> Iterator[Any]:
-    """All blocks in an op, each before its nested blocks."""
+    """Yields all blocks in an op. Each block precedes the blocks that it contains."""
     for region in op.regions:
         for block in region.blocks:
             yield block
@@ -297,5 +300,5 @@ def _blocks(op: IrOp) -> Iterator[Any]:
 
 
 def _spelled(ref: ir.SymbolRefAttr) -> str:
-    """A reference without the quotes that MLIR puts around unusual names."""
+    """The text of a reference, without the quotes that MLIR prints around unusual names."""
     return "::".join(f"@{name}" for name in ref.value)

@@ -2,8 +2,9 @@
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
-The worth of a stretch is (times - 1) * length: the number of letters saved by writing it once. Three layers are
-therefore worth more than one and a half layers twice. A suffix automaton finds all repeated stretches in linear time.
+A stretch is a contiguous subsequence. If it occurs n times, its worth is (n - 1) * length: the number of letters saved
+by writing it once. A layer that occurs three times is therefore worth more than one and a half layers that occur twice.
+A suffix automaton finds all stretches that occur several times in linear time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
 text" (1985).
@@ -12,18 +13,21 @@ text" (1985).
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-CANDIDATES = 64  # the number of stretches, the most promising ones, whose occurrences the search counts
+CANDIDATES = 64  # the search compares this number of stretches, those with the highest possible worth
 
 
 @dataclass
 class _State:
-    """The stretches that end at the same positions; the longest has `length` letters."""
+    """A state of the suffix automaton: the set of stretches whose occurrences end at certain positions.
+
+    All stretches of a state are suffixes of the longest, which has `length` letters.
+    """
 
     length: int
     link: int
     end: int  # one of the positions where occurrences end
     next: dict[int, int] = field(default_factory=dict)
-    times: int = 0
+    times: int = 0  # the number of occurrences
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,10 @@ class RepeatedStretch:
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
 ) -> RepeatedStretch | None:
-    """The stretch of at least `shortest` letters with the highest worth. None if there is no repeated stretch.
+    """The stretch of at least `shortest` letters with the highest worth. Returns None if no stretch occurs twice.
 
-    In a row of equal layers, each shift of the stretch repeats as well; the shift with the smallest `cut(start, end)`,
-    summed over the occurrences, is chosen.
+    In a row of equal layers, a stretch may begin at any position of a layer. Of these stretches, the function returns
+    the one for which the sum of `cut(start, end)` over its occurrences is least.
     """
     numbers = _numbered(letters)
     states = _automaton(numbers)
@@ -68,7 +72,7 @@ def _numbered(letters: Sequence[Hashable]) -> list[int]:
 
 
 def _automaton(text: Sequence[int]) -> list[_State]:
-    """The suffix automaton, with the number of occurrences (including overlapping ones) of each state's stretches."""
+    """The suffix automaton of a text. Each state has the number of occurrences, which may overlap, of its stretches."""
     states = [_State(0, -1, -1)]
     last = 0
     for end, letter in enumerate(text):
@@ -97,12 +101,15 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The lengths to try for a state's stretches: the longest, and the shortest that is allowed."""
+    """The greatest and the least length of a state's stretches with at least `shortest` letters.
+
+    `shorter` is the length of the state's suffix link. All stretches of the state are longer.
+    """
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 
 def _occurrences(text: Sequence[int], start: int, length: int) -> RepeatedStretch:
-    """The occurrences of a stretch from the left, without overlap."""
+    """The occurrences of the stretch at `start`, chosen greedily from the left so that they do not overlap."""
     stretch = list(text[start : start + length])
     starts, at = [], 0
     first = stretch[0]
@@ -116,7 +123,10 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> RepeatedStretc
 
 
 def _shifted(text: Sequence[int], repeat: RepeatedStretch, cut: Callable[[int, int], int]) -> RepeatedStretch:
-    """The repeat with all occurrences shifted by the distance that has the least total `cut`."""
+    """Shifts all occurrences by one distance, so that the sum of `cut(start, end)` over them is least.
+
+    A distance is allowed if the shifted occurrences are equal.
+    """
     best, least = repeat, sum(cut(s, s + repeat.length) for s in repeat.starts)
     for direction in (-1, 1):
         for distance in range(1, repeat.length):

@@ -1,26 +1,27 @@
-"""The data of a picture: scenes of boxes and arrows, independent of how they are drawn.
+"""The data of a picture: scenes, which consist of boxes and arrows. The data do not depend on the output format.
 
-A scene shows the body of one function, graph, region or fold. A box that represents another scene (a call, an op with
-regions, a fold) has the name of that scene in `opens`. Box ids are unique in a picture, so an arrow may begin at a box
-of another scene.
+A scene shows the body of one function, graph, region or fold. A fold is a box that stands for a sequence of ops. A box
+for a call, an op with regions, or a fold has the names of the scenes that show its contents in `opens`. The ids of
+boxes are unique in a picture, so that an arrow may begin at a box of another scene.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 OPS = frozenset({"op", "call", "fold"})
-"""The kinds of boxes that compute."""
+"""The kinds of boxes that stand for ops."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
+    """A box for an op, a value, a call or a fold. `kind` is input, op, output, constant, outer, call or fold.
 
-    `activity` is that of the first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
-    tooltip: for an op, its name in MLIR and the scopes of its location. `symbol` is the name in references. Folds of
-    equal stretches all open the scene of the first of them. For each value that a fold reads, `operands` has the box
-    that represents the value in the opened scene, and the value's name and type. `note` is a line about
-    the values of a run. `alarm` is set if these values are not finite.
+    A box of the kind outer is a value from outside a region. `activity` is linear if a result is linear, else active if
+    a result is active, else inactive. `place` is a `file:line:col`. `text` is the tooltip: for an op, its name in MLIR
+    and the scopes of its location. `symbol` is the name of the value in references. Folds of equal sequences of ops
+    open one scene, which shows the first of these sequences. For each value that a fold reads, `operands` has the id of
+    the box that represents the value in this scene, and the value's name and type. `note` is a line about the values in
+    a run, and `alarm` tells whether these values have a NaN or an infinity.
     """
 
     id: str
@@ -42,8 +43,11 @@ class Box:
 class Arrow:
     """An edge from result number `result` of the box `source` to operand number `slot` of the box `target`.
 
-    `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph defines the
-    value) or bind (dotted: an input represents a value).
+    `kind` is one of:
+    - value: a usual operand;
+    - captured: a region of the target reads the value; the arrow is dotted;
+    - external: another graph defines the value; the arrow is dashed;
+    - bind: the target is an input that is bound to the value; the arrow is dotted.
     """
 
     source: str
@@ -69,7 +73,7 @@ class Scene:
     place: str = ""
 
     def into(self) -> dict[str, list[Arrow]]:
-        """The arrows by target box, in the order of operands."""
+        """Maps the id of each box to the arrows into it, in the order of operands."""
         arrows: dict[str, list[Arrow]] = {}
         for arrow in sorted(self.arrows, key=lambda arrow: arrow.slot):
             arrows.setdefault(arrow.target, []).append(arrow)
@@ -85,7 +89,7 @@ class Picture:
     shown: list[str] = field(default_factory=list)
 
     def owner(self) -> dict[str, str]:
-        """The name of the scene of each box, by the box's id."""
+        """Maps the id of each box to the name of its scene."""
         return {box: scene.name for scene in self.scenes.values() for box in scene.boxes}
 
     def boxes(self) -> Iterator[Box]:
@@ -109,5 +113,5 @@ class Picture:
 
 
 def moved(arrow: Arrow, source: str | None = None, target: str | None = None) -> Arrow:
-    """A copy of the arrow between other boxes."""
+    """A copy of the arrow with the new ends `source` and `target`. None leaves an end unchanged."""
     return replace(arrow, source=source or arrow.source, target=target or arrow.target)

@@ -1,4 +1,4 @@
-"""side_by_side: the first view of a derivative: the program, the derivative beside it, and residuals as arrows.
+"""side_by_side: draws a program and its derivative side by side. Arrows between them are residuals.
 
     @main                 @T0
     x                     ∂x
@@ -6,8 +6,9 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Any other graph that the derivative reads is one box. Arrows into this box are not drawn, nor are arrows out of it if
-they are many. A transposed graph is drawn from bottom to top, so that an op is near the op that it differentiates.
+Any other graph that the derivative reads is one box. Arrows into this box are not drawn. Arrows out of such boxes are
+drawn only if they are few. A transposed graph is drawn from bottom to top, so that each of its ops is near the op of
+the program that it differentiates.
 """
 
 from collections import Counter
@@ -16,14 +17,15 @@ from dataclasses import dataclass
 from tiduc.view.scene import Arrow, Box, Picture, Scene
 
 OTHERS = "other graphs"
-_ARROWS = 6  # the most arrows from other graphs that are drawn
+_ARROWS = 6  # arrows from other graphs are drawn only if a scene has at most this number of them
 
 
 @dataclass(frozen=True)
 class SideBySide:
     """A picture, and the names of the scenes to draw side by side.
 
-    `upward` names the scenes to draw from bottom to top. It is None unless the scenes are a program and its derivative.
+    `upward` has the names of the scenes to draw from bottom to top. It is None if the scenes are not a program and its
+    derivative.
     """
 
     picture: Picture
@@ -32,7 +34,10 @@ class SideBySide:
 
 
 def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
-    """The first page for these graphs. None if none of them is a derivative of another."""
+    """A new picture of the first graph in `names` and the last derivative in `names`, side by side.
+
+    Returns None if `names` contains no derivative of another graph.
+    """
     linear = [name for name in names if picture.scenes[name].kind in ("linear graph", "batched graph")]
     if not linear or linear[-1] == names[0]:
         return None
@@ -70,7 +75,7 @@ def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
 
 
 def _inputs_of_parts(scene: Scene) -> dict[str, str]:
-    """Maps each input that only one part of the program reads to the id of the part's box."""
+    """Maps the id of each input that is read only by one part of the program to the id of this part."""
     readers: dict[str, set[str]] = {}
     for arrow in scene.arrows:
         readers.setdefault(arrow.source, set()).add(arrow.target)
@@ -83,7 +88,10 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """Merges arrows of one kind between the same two boxes. The label states the number of values."""
+    """Replaces the sources of arrows as `sources` says, and merges arrows of one kind between the same two boxes.
+
+    The label of a merged arrow is the number of values.
+    """
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
     return [
@@ -94,7 +102,7 @@ def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
 
 
 def _runs_backward(primal: Scene, derivative: Scene) -> bool:
-    """Whether the derivative reads the values of the program roughly in reverse order."""
+    """Whether the derivative tends to read the values of the program in reverse order (negative correlation)."""
     at = {id_: i for i, id_ in enumerate(primal.boxes)}
     to = {id_: i for i, id_ in enumerate(derivative.boxes)}
     pairs = [(at[a.source], to[a.target]) for a in derivative.arrows if a.source in at and a.target in to]

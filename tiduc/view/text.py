@@ -1,4 +1,4 @@
-"""text: prints scenes as trees, from results to operands. The operands of a value with several readers occur once.
+"""text: prints scenes as trees, from results to operands. If several ops read a value, its operands are printed once.
 
     function @main  f.mlir:1:1
       result0 f64
@@ -7,8 +7,8 @@
             a f64
             x f64  active
 
-The walk is iterative, so that a chain of any length can be printed. Beyond `DEEPEST` levels, lines begin with the
-number of their level instead of more indentation.
+The traversal is iterative, so that a chain of any length can be printed. Lines below level `DEEPEST` are not indented
+further: they begin with the number of their level instead.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from tiduc.view.label import clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 DEEPEST = 40
-_ATTRIBUTES = 100  # characters of attributes
+_ATTRIBUTES = 100  # the length of the text of attributes, in characters
 
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
-    """The text of the named scenes and of all scenes that their boxes open, each once."""
+    """The text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
     return "\n".join("\n".join(_lines(picture, scene, file)) + "\n" for scene in picture.opened(names))
 
 
@@ -59,7 +59,10 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The roots of the trees: outputs, then other boxes without readers, such as ops with effects; inputs last."""
+    """The roots of the trees: outputs, then other boxes without readers, such as ops with side effects.
+
+    Inputs without readers are last.
+    """
     read = {arrow.source for arrow in scene.arrows}
     outputs = [box for box in scene.boxes.values() if box.kind == "output"]
     unread = [box for box in scene.boxes.values() if box.kind != "output" and box.id not in read]
@@ -67,7 +70,7 @@ def _roots(scene: Scene) -> list[Box]:
 
 
 def _names(scene: Scene) -> dict[str, str]:
-    """The name of each box: for ops, their number in program order and their name; for other boxes, only the name."""
+    """Maps the id of each box to its name. The name of an op begins with its number in program order."""
     said, number = {}, 0
     for box in scene.boxes.values():
         if box.kind in OPS:
