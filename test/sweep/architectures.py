@@ -1,19 +1,20 @@
-"""Compares gradients by IREE with PyTorch's gradients in f64, for all architectures in the installed packages.
+"""Compares gradients that IREE computes with PyTorch's gradients in f64, for all architectures in installed packages.
 
     python test/sweep/architectures.py [JOURNAL] [--seed N --count N] [--only TEXT] [--size SIZE] [--shapes N]
         [--engine none] [--page]
 
-The architectures are those of `test/zoo/catalog.py`, with random weights. They have their published size if it has at
-most 150 million weights, and a reduced size otherwise. A scalar is differentiated with respect to all float weights and
-inputs. A worker process with limits of memory and time runs each architecture. The outcome is one of `OUTCOMES`.
+The architectures are those of `test/zoo/catalog.py`, with random weights. If the published size of an architecture has
+more than 150 million weights, a reduced size is tested instead. A scalar function of the results is differentiated with
+respect to all float weights and inputs. A worker process with limits of memory and time runs each architecture. The
+outcome is one of `OUTCOMES`.
 
 The journal, by default `test/zoo/architectures.jsonl`, has a line of JSON for each architecture, sorted by title. A
-later run continues the journal.
+later run runs only the architectures that are not in the journal.
 
-    --seed, --count   shuffle the architectures, and take the first ones
+    --seed, --count   shuffle the architectures, and run the first COUNT
     --engine none     compile nothing; a later run compiles the architectures that could be differentiated
-    --shapes N        skip modules whose weights have more than N different shapes; IREE compiles code for each shape,
-                      so runs with growing N give many results early
+    --shapes N        skip modules whose weights have more than N different shapes. IREE compiles code for each shape,
+                      so that modules with few shapes take less time: runs with growing N give many results early.
     --page            write the tables of docs/zoo.md from the journal
 """
 
@@ -60,7 +61,10 @@ Record = dict[str, Any]
 
 
 def record(*request: Any) -> Record:
-    """The record of an architecture. A worker imports PyTorch only after it has limited its memory."""
+    """The record of an architecture, from `against_torch.record`.
+
+    It is imported here, so that a worker imports PyTorch only after it has limited its memory.
+    """
     from against_torch import record
 
     return record(*request)
@@ -70,13 +74,13 @@ def record(*request: Any) -> Record:
 
 
 def known(journal: Path) -> dict[str, Record]:
-    """The last record of each architecture."""
+    """Maps the title of each architecture in a journal to its last record."""
     lines = journal.read_text().splitlines() if journal.exists() else []
     return {each["title"]: each for each in map(json.loads, lines)}
 
 
 def keep(journal: Path, record: Record) -> None:
-    """Adds a record to the journal file. Keeps what other processes have added to the file in the meantime."""
+    """Adds a record to the journal file, and keeps records that other processes have added meanwhile."""
     records = known(journal) | {record["title"]: record}
     text = "".join(f"{json.dumps(records[title])}\n" for title in sorted(records))
     beside = journal.with_name(f"{journal.name}.{os.getpid()}")
@@ -91,7 +95,10 @@ def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
 
 
 def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
-    """Records the architectures that the journal lacks, until the time limit."""
+    """Runs the architectures that the journal lacks, adds their records, and returns all records.
+
+    No architecture is started after the time limit.
+    """
     end = time.monotonic() + given.seconds
     worker = Worker([sys.executable, __file__, "--worker"])
     for title in titles:
@@ -117,7 +124,7 @@ def described(record: Mapping[str, Any]) -> str:
 
 
 def titles_of(given: argparse.Namespace) -> list[str]:
-    """The titles of the architectures, shuffled if a seed is given."""
+    """The titles of the architectures that the options select. With a seed, they are shuffled."""
     from catalog import architectures, draw
 
     every = architectures()

@@ -1,10 +1,10 @@
-"""The tests of the Array API standard, unmodified, on eager arrays: python test/sweep/array_api.py DIRECTORY
+"""Runs the tests of the Array API standard on eager arrays: python test/sweep/array_api.py DIRECTORY
 
-DIRECTORY holds the repository `data-apis/array-api-tests` with its submodule `array-api`; the packages `ndindex` and
-`pytest-json-report` are needed. The namespace is `tiduc.eager.array_api`. StableHLO's interpreter runs the ops, and
-IREE the Fourier transforms and the factorizations, which the interpreter lacks. Writes docs/array_api.md. Exits with 1
-if a test fails for a reason that `REASONS` lacks. `--examples N` takes N inputs for each test, and `--only PATTERN`
-chooses tests; with PATTERN, the tables are printed instead of written.
+DIRECTORY has the repository `data-apis/array-api-tests` with its submodule `array-api`. The tests also need the
+packages `ndindex` and `pytest-json-report`. They test the namespace `tiduc.eager.array_api`. StableHLO's interpreter
+runs the ops. IREE runs the Fourier transforms and the factorizations, which the interpreter lacks. The sweep writes
+docs/array_api.md. The exit status is 1 if a test fails for a reason that `REASONS` lacks. With `--examples N`, each
+test runs on N random inputs. With `--only PATTERN`, only some tests run, and the page is printed instead of written.
 """
 
 import argparse
@@ -38,7 +38,7 @@ REASONS = {
     r"(dunder|from)_dlpack": "an array owns its elements, so that DLPack copies them, also where `copy=False`",
     r"test_(eig|eigvals)$": "as NumPy: eigenvalues of a real matrix are real if all of them are",
 }
-"""The reason why a test fails, by the pattern of its name. The first pattern that matches counts."""
+"""Maps patterns of test names to the reason why these tests fail. The first pattern that matches a name is used."""
 ABOUT = """# The Array API standard
 
 `tiduc.eager.array_api` is the namespace of version {version} of
@@ -61,18 +61,18 @@ class Outcome:
 
     @property
     def group(self) -> tuple[str, str]:
-        """The file of the test and its function."""
+        """The file and the function of the test, without the prefix `test_`."""
         file, _, test = self.name.partition("::")
         return Path(file).stem.removeprefix("test_"), test.partition("[")[0].removeprefix("test_")
 
     @property
     def why(self) -> str:
-        """The reason why the test fails; empty if no reason is known."""
+        """The reason why the test fails. Returns "" if `REASONS` has no reason."""
         return next((why for pattern, why in REASONS.items() if re.search(pattern, self.name)), "")
 
 
 class Mixed(Interpreter):
-    """An interpreter that leaves the ops that it lacks to IREE."""
+    """An executor that runs graphs with the interpreter, or with IREE if the interpreter lacks an op of the graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Mixed(Interpreter):
 
 
 class Plugin:
-    """Runs each test in a session of the executor, and collects the outcomes."""
+    """A pytest plugin that runs each test in a session of the executor `Mixed`, and collects the outcomes."""
 
     def __init__(self) -> None:
         self.session = Session(Mixed())
@@ -102,7 +102,7 @@ class Plugin:
 
 
 def outcomes(directory: Path, examples: int, only: str) -> list[Outcome]:
-    """The outcomes of the tests in the directory, in order."""
+    """Runs the tests in a directory and returns their outcomes in order."""
     os.environ.update(ARRAY_API_TESTS_MODULE=array_api.__name__)
     os.chdir(directory)
     sys.path.insert(0, str(directory))
@@ -125,7 +125,7 @@ def outcomes(directory: Path, examples: int, only: str) -> list[Outcome]:
 
 
 def page(found: Sequence[Outcome], examples: int) -> str:
-    """The page: counts for each file of tests, the failures by reason, and counts for each test."""
+    """The text of docs/array_api.md: counts for each test file, failures by reason, and counts for each test."""
     by_file: dict[str, Counter[str]] = {}
     by_test: dict[tuple[str, str], Counter[str]] = {}
     for each in found:
@@ -154,7 +154,7 @@ def _row(counts: Counter[str]) -> str:
 
 
 def _subject(each: Outcome) -> str:
-    """The function that a test is about: for tests of special cases, the name before the parenthesis."""
+    """The name of the function that a test tests. For tests of special cases, it is in the test's parameter."""
     _, bracket, rest = each.name.partition("[")
     return re.split(r"[(\]]", rest)[0] if bracket and each.group[0] == "special_cases" else each.group[1]
 

@@ -1,4 +1,4 @@
-"""Operands for the ops of `array_programs.py`: constants, indices, matching shapes, and exactly summable numbers."""
+"""Draws operands for the ops of `array_programs.py`, such as constants, indices, and floats whose sums are exact."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ def extremes(element: str) -> tuple[int, int]:
 
 
 class Choices(Statements):
-    """Chooses constants, shapes and indices.
+    """Draws constants, shapes and indices.
 
-    Integers are arbitrary and wrap. Floats are whole numbers of at most `LARGEST`.
+    Integers are arbitrary, and integer ops may overflow. Floats are whole numbers whose magnitude is at most `LARGEST`.
     """
 
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """A constant, as in loop programs.
+        """A random constant, or a splat of `value`.
 
-        A large constant is a splat, and an integer may be an extreme of its type.
+        Unlike in loop programs, a large constant is a splat, and an integer may be the least or greatest of its type.
         """
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
@@ -62,7 +62,7 @@ class Choices(Statements):
         return self.constant(scalar, {"maximum": low, "minimum": high, "and": -1 if low else high}[op])
 
     def _combiner(self, element: str) -> str:
-        """An op whose result does not depend on the order of its operands."""
+        """The name of an op for reductions. Their results must not depend on the order of the elements."""
         if element == "i1":
             return self.random.choice(["and", "or", "xor", "maximum", "minimum"])
         if element in PARTS:
@@ -72,7 +72,10 @@ class Choices(Statements):
         return self.random.choice(names)
 
     def _summable(self, x: Value, op: str, count: int) -> Value | None:
-        """x, clamped if necessary so that sums of `count` elements are exact. None if clamping is not enough."""
+        """x, clamped if this is necessary to make sums of `count` elements exact.
+
+        Returns None if clamping is not sufficient.
+        """
         part = PARTS.get(x.kind.element, x.kind.element)
         if op != "add" or part not in FLOATS or LARGEST * count <= EXACT_TO[part]:
             return x
@@ -83,7 +86,10 @@ class Choices(Statements):
     def _all_summable(
         self, scope: Scope, kinds: Sequence[Kind], ops: Sequence[str], count: int
     ) -> list[Value] | None:
-        """Operands of these kinds whose reductions over `count` elements are exact. None if there are none."""
+        """Operands of these kinds whose reductions by `ops` over `count` elements are exact.
+
+        Returns None if there is no such operand of some kind.
+        """
         operands = []
         for kind, op in zip(kinds, ops, strict=True):
             x = self._summable(self._get(scope, kind), op, count)
@@ -93,15 +99,15 @@ class Choices(Statements):
         return operands
 
     def _fits(self, *shapes: Sequence[int]) -> bool:
-        """Whether arrays of these shapes are small enough."""
+        """Whether arrays of these shapes have at most `limit` elements."""
         return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)
 
     def _with(self, kind: Kind, d: int, size: int) -> Kind:
-        """The kind with the size of dimension `d` replaced."""
+        """The kind with `size` as the size of dimension `d`."""
         return Kind((*kind.shape[:d], size, *kind.shape[d + 1 :]), kind.element)
 
     def _index_element(self, sizes: Sequence[int]) -> str:
-        """An index type that can hold these sizes."""
+        """A random integer type whose range includes these sizes plus 3."""
         names = ["i32", "i32", "i64", "i8", "i16", "ui8", "ui16", "ui32", "ui64"]
         return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
 
@@ -122,10 +128,8 @@ class Choices(Statements):
     def _indexing(self, shape: Sequence[int]) -> Indexing:
         return drawn(self.random, shape)
 
-    def _indices(  # any shape
-        self, scope: Scope, numbers: Indexing, element: str
-    ) -> Value:
-        """Indices of any type: near the ends of the array, small, or arbitrary."""
+    def _indices(self, scope: Scope, numbers: Indexing, element: str) -> Value:
+        """A random array of indices for a gather or scatter: near the ends of the dimensions, small, or arbitrary."""
         kind = Kind(tuple(numbers.indices), element)
         largest = max((numbers.operand[i] for i in numbers.where), default=0)
         chance = self.random.random()
@@ -138,7 +142,7 @@ class Choices(Statements):
         return indices
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
-        """Distinct indices, some of them out of range. None if there are not enough numbers."""
+        """An array of distinct indices, some of them out of range. Returns None if there are too few indices."""
         kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
         d = numbers.vector_dim
         count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size
@@ -162,7 +166,7 @@ class Choices(Statements):
         return self.op("transpose", [x], kind, attributes)
 
     def _listed(self, kind: Kind, draw: Callable[[], int]) -> Value:
-        """A constant of small integers, which `draw` returns one by one."""
+        """A constant whose elements are the results of calls of `draw`."""
 
         def nested(shape: Sequence[int]) -> str:
             if not shape:

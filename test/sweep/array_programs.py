@@ -1,13 +1,14 @@
 """Random StableHLO programs of array ops, without loops.
 
-Shapes are arbitrary, up to `LIMIT` elements. Some arguments are large enough for rewrites of large arrays. Integers are
-arbitrary. Floats are small whole numbers, so that all results are exact. A function may return an argument, one value
-twice, or several views of one array. A result may alias an argument.
+Arrays have arbitrary shapes and at most `LIMIT` elements. Some arguments are so large that rewrites of large arrays
+apply to them. Integers are arbitrary. Floats are small whole numbers, so that all results are exact. A function may
+return an argument, one value twice, or several views of one array. A result may alias an argument.
 
-Some programs contain infinities and NaN. These have no complex numbers, argmax or convolutions, whose results would be
-undefined (a convolution may or may not multiply padding zeros). StableHLO does not define shifts by the bit width or
-more, quotients by 0, and conversions of floats outside an integer's range. For integers, XLA's results are expected;
-floats stay in range.
+Some programs contain infinities and NaN. These programs have no complex numbers, argmax or convolutions, because their
+results would be undefined (for example, a convolution may multiply an infinity by a padding zero or omit this product).
+StableHLO does not define shifts by the bit width or more, quotients by 0, and conversions of floats outside an
+integer's range. For such integer ops, the expected results are those of XLA. Floats that are converted to integers are
+in range.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ _FINITE = (
     Windows._convolved,
     Windows._placed,
 )
-"""Statements whose results are undefined for NaN."""
+"""The statements whose results are undefined if an operand has a NaN."""
 
 _ALIKE = (
     Statements._update,
@@ -47,7 +48,7 @@ _ALIKE = (
     Statements._elementwise,
     Statements._barrier,
 )
-"""Statements that loop programs use too."""
+"""The statements that also occur in loop programs."""
 STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
     *MOVES * 2,
     *NUMBERS,
@@ -57,10 +58,10 @@ STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
 
 
 class ArrayProgram(Windows):
-    """A module whose function `main` has up to five arguments."""
+    """A random module. Its text is `text`, and its function `main` has up to five arguments."""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
-        """`without` lists element types for which the target lacks functions such as sine."""
+        """`without` lists the element types for which the target lacks functions such as sine."""
         super().__init__(Random(seed), smooth=False)
         draw, self.without = self.random, without
         self.limit = LIMIT
@@ -101,7 +102,7 @@ class ArrayProgram(Windows):
         return [tuple(draw.choices(sizes, k=draw.choice(ranks))) for _ in range(draw.randint(1, 3))]
 
     def _results(self, scope: Scope) -> list[Value]:
-        """Draws the statements and returns the function's results."""
+        """Draws the statements of the function's body, and returns the function's results."""
         draw, arguments = self.random, list(scope)
         statements = (*STATEMENTS, Numbers._special) if self.special else STATEMENTS
         if self.special:
@@ -118,7 +119,7 @@ class ArrayProgram(Windows):
         return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
-        """The index of each argument whose memory a result reuses, with the index of the result."""
+        """Maps the indices of some arguments to the index of the result that reuses the argument's memory."""
         donated: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [

@@ -1,4 +1,4 @@
-"""Statements of `array_programs.py` on windows: reduce_window, select_and_scatter, convolutions."""
+"""Draws the ops with windows in `array_programs.py`: reduce_window, select_and_scatter and convolution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from loop_text import Kind, Value, integers
 
 @dataclass
 class Window:
-    """The windows along a dimension."""
+    """The windows along one dimension: size, stride, padding (`low` and `high`) and dilations."""
 
     size: int
     stride: int
     low: int
     high: int
     holes: int
-    """The base dilation."""
+    """The dilation of the array (base dilation)."""
     steps: int
-    """The window dilation."""
+    """The dilation of the window."""
 
     def count(self, n: int) -> int:
-        """The number of windows along n elements."""
+        """The number of windows along a dimension of size n."""
         room = self.low + self.high + (n - 1) * self.holes + 1 if n else self.low + self.high
         width = (self.size - 1) * self.steps + 1
         return max(0, (room - width) // self.stride + 1)
 
 
 class Windows(Numbers):
-    """Statements on windows of an array."""
+    """Draws ops with windows."""
 
     def _along(self, n: int, plain: bool) -> Window:
-        """Random windows along a dimension.
+        """Random windows along a dimension of size `n`.
 
-        With `plain`, without dilation and with padding of less than half a window.
+        With `plain`, there is no dilation, and the padding is less than half a window.
         """
         draw = self.random
         size = draw.choice([1, 1, 2, 3, min(n, 5) or 1, n or 1])
@@ -58,7 +58,7 @@ class Windows(Numbers):
         ]
 
     def _windowed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduce_window of one or two arrays."""
+        """A random reduce_window of one or two arrays."""
         if not kind.shape:
             return None
         windows = self._windows(kind)
@@ -78,14 +78,14 @@ class Windows(Numbers):
         kinds = [Kind(rest, element) for element in elements]
         regions = [self._pairwise([x.kind for x in operands], ops)]
         results = self.several("reduce_window", [*operands, *neutral], kinds, attributes, regions)
-        # A window that covers only padding gives the neutral element.
+        # The result of a window that contains only padding is the neutral element, which may be large.
         return [self.bounded(x if x.kind.is_complex else self._within(x)) for x in results]
 
     def _within(self, x: Value) -> Value:
         return x if is_integer(x.kind.element) or x.kind.element == "i1" else self.clamped(x, -12, 12)
 
     def _placed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A select_and_scatter: adds numbers at the first maximum or minimum of each window."""
+        """A random select_and_scatter. It adds an element at the position of the first extreme of each window."""
         if not kind.shape or not kind.size or kind.is_complex or kind.element == "i1":
             return None
         windows = self._windows(kind, plain=True)
@@ -105,7 +105,7 @@ class Windows(Numbers):
         return [self.bounded(self.op("select_and_scatter", operands, kind, _described(windows), regions))]
 
     def _convolved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A convolution over up to two dimensions, with any layout and feature or batch groups."""
+        """A random convolution over up to two dimensions, with any layout, and with feature or batch groups."""
         draw = self.random
         if not 2 <= len(kind.shape) <= 4 or not kind.size or kind.element == "i1":
             return None
@@ -144,12 +144,12 @@ class Windows(Numbers):
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:
-    """The shape that has these sizes at the positions `order`."""
+    """The shape whose dimension `order[i]` has the size `sizes[i]`."""
     return tuple(n for _, n in sorted(zip(order, sizes, strict=True)))
 
 
 def _letters(order: list[int], first: str) -> str:
-    """Dimension numbers, such as `[b, 0, 1, f]`."""
+    """The text of dimension numbers, such as `[b, 0, 1, f]`."""
     names = [*first, *map(str, range(len(order) - 2))]
     return f"[{', '.join(name for _, name in sorted(zip(order, names, strict=True)))}]"
 
@@ -160,7 +160,7 @@ def _padding(windows: list[Window]) -> str:
 
 
 def _described(windows: list[Window]) -> str:
-    """The attributes that all window ops share."""
+    """The attributes that reduce_window and select_and_scatter have in common."""
     return (
         f"padding = {_padding(windows)}, window_dimensions = {integers([w.size for w in windows])}, "
         f"window_strides = {integers([w.stride for w in windows])}"

@@ -2,8 +2,9 @@
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p batch_rules test/py/rules
 
-Each program is batched with size three, in each single input and in all inputs, and compared with separate runs.
-Skipped are rules of other op sets, programs of several processes, dynamic dimensions, and random numbers.
+Each program is batched for three examples: once for each input, with only this input batched, and once with all inputs
+batched. The results are compared with three separate runs of the program. The plugin skips rules of other op sets,
+programs that run on several processes, dynamic dimensions, and random numbers.
 """
 
 import re
@@ -20,7 +21,7 @@ NO_BATCH = "cannot be batched; only tensors of static shape can|unsupported batc
 
 
 def batched_instead(text: str, *arguments: Any, **options: Any) -> None:
-    """Replaces `check_rule` in the tests."""
+    """Checks the batched program. The tests call this function instead of `check_rule`."""
     if "opset" in options or check_rule.chosen(text) is by_processes:
         return
     program = load(text)

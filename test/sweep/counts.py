@@ -25,18 +25,18 @@ WRONG = (
     *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
     "not needed",
 )
-"""Failures. An outcome that is not in RIGHT, REFUSED or WRONG, such as `not comparable`, is not a verdict."""
+"""The outcomes that are failures. Outcomes that are in none of RIGHT, REFUSED and WRONG do not judge a program."""
 
 _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """The line with these counts, without zero counts."""
+    """The line with these counts, such as `counts: 3 ok, 1 refused`. It leaves out counts of zero."""
     return MARK + (", ".join(f"{count} {name}" for name, count in counts.items() if count) or "0 programs")
 
 
 def counts_in(text: str) -> dict[str, int]:
-    """The counts in the last line of a sweep's output that has counts. Empty if no line has counts."""
+    """The counts in a sweep's output. If several lines have counts, the last one is read; if none has, returns {}."""
     for line in reversed(text.splitlines()):
         of_pytest = _PYTEST.match(line)
         if line.startswith(MARK) or of_pytest:

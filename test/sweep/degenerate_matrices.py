@@ -1,4 +1,4 @@
-"""Functions of `torch.linalg` for `torch_degenerate.py`, at singular matrices, equal values and dependent columns."""
+"""Cases of `torch.linalg` for `torch_degenerate.py`: singular matrices, equal eigenvalues and dependent columns."""
 
 from typing import Any
 
@@ -11,19 +11,20 @@ L = torch.linalg
 ONE = torch.diag(torch.tensor([0, 1, 1]).double())
 
 ROTATED = torch.tensor([[1, 1j, 2], [1j, -1, 0], [0, 0, 1]]).to(torch.complex128)
-"""A matrix whose second column depends on the first."""
+"""A matrix whose second column is a multiple of the first."""
 
 DEFINITE, UPPER, LOWER = definite(draw(4, 4)), torch.triu(draw(4, 4), 1), torch.tril(draw(4, 4), -1)
-"""A symmetric matrix, and terms for the triangle that a function does not read."""
+"""A symmetric matrix, and matrices that are added to the triangle of it that a function does not read."""
 
 
 def powers(x: Any) -> Any:
-    """Sums of powers. They do not depend on the order of eigenvalues, or on the basis for equal eigenvalues."""
+    """Sums of second and fourth powers. They depend neither on the order of eigenvalues nor on the basis of an
+    eigenspace."""
     return torch.stack([(x**k).sum(-1) for k in (2, 4)])
 
 
 def product(x: Any) -> Any:
-    """Q R and Q^H Q, which are known even if columns depend on one another and Q is arbitrary."""
+    """Q R and Q^H Q, which are unique even if the columns are linearly dependent, so that Q is not unique."""
     q, r = L.qr(x)
     return q @ r, q.mH @ q
 

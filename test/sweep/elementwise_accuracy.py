@@ -1,11 +1,11 @@
-"""Compares derivatives of elementwise functions with mpmath over the range of a type, in orders one and two.
+"""Compares first and second derivatives of elementwise functions with mpmath, at points of all magnitudes.
 
     PYTHONPATH=test/py python test/sweep/elementwise_accuracy.py [--filter PATTERN] [--points N] [--write]
 
-The unit of the error of a derivative f at x is epsilon times (|f| + |x f'|): the effect of one rounding of f and of one
-rounding of x. Numbers below the least normal number count as zero, and numbers above the largest number as infinite.
-Points have all magnitudes except the last two powers of two. `--write` replaces the rows of these functions in a table
-of docs/conventions.md.
+Errors of a derivative f at x are in units of epsilon times (|f| + |x f'|), which is the effect of one rounding of f and
+of one rounding of x. A unit is at least the least normal number. If f exceeds the largest number, the result must be
+infinite or close to the largest number. The points have all magnitudes of the element type, except the largest two
+powers of two. With `--write`, the rows of these functions in a table of docs/conventions.md are replaced.
 """
 
 import argparse
@@ -37,13 +37,13 @@ DTYPES = np.float32, np.float64
 
 
 def points(function: Function, dtype: Any, count: int) -> NDArray[Any]:
-    """The numbers of `magnitudes` in the domain of a function."""
+    """The numbers of `magnitudes` that are in the domain of a function."""
     x = magnitudes(dtype, count)
     return x[(function.low < x) & (x < function.high)]
 
 
 def magnitudes(dtype: Any, count: int) -> NDArray[Any]:
-    """Numbers of all magnitudes of the type, and numbers near 1 and -1, sorted."""
+    """Numbers of all magnitudes that a float type has, and numbers near 1 and -1, sorted."""
     info, rng = ml_dtypes.finfo(dtype), np.random.default_rng(0)
     lowest, highest = np.log2(float(info.tiny)) + 1, np.log2(float(info.max)) - 2
     sizes = np.exp2(np.linspace(lowest, highest, count) + rng.uniform(-0.5, 0.5, count))
@@ -54,7 +54,10 @@ def magnitudes(dtype: Any, count: int) -> NDArray[Any]:
 
 
 def texts(function: Function, dtype: Any, count: int) -> list[str]:
-    """The texts of the derivatives of orders one and two, which take x and one or two tangents."""
+    """The programs of the first and second derivatives of a function.
+
+    The first one takes x and a tangent, the second one x and two tangents.
+    """
     t = f"tensor<{count}x{np.dtype(dtype).name.replace('bfloat', 'bf').replace('float', 'f')}>"
     first = load(f"""
     func.func @main(%x: {t}) -> {t} {{
@@ -72,21 +75,21 @@ def texts(function: Function, dtype: Any, count: int) -> list[str]:
 
 @cache
 def exact(name: str, number: int, x: float) -> Any:
-    """The exact derivative of order `number` + 1."""
+    """The derivative of order `number` + 1 of a function at x, by mpmath."""
     return FUNCTIONS[name].derivatives[number](mp.mpf(x))
 
 
 def units(name: str, order: int, x: Any, computed: Any) -> float:
-    """The error of a computed derivative at x, in units."""
+    """The error of a computed derivative of order `order` at x, in units."""
     with mp.workdps(DIGITS):
         f, slope = exact(name, order - 1, float(x)), exact(name, order, float(x))
         return error(f, slope, x, computed, FUNCTIONS[name].sizes[order - 1])
 
 
 def error(f: Any, slope: Any, x: Any, computed: Any, size: float = 0) -> float:
-    """The error, in units, of the value that was computed for f at x.
+    """The error of `computed`, in units. The exact value at x is `f`, and the exact derivative is `slope`.
 
-    `slope` is the derivative of f. `size` is added to |f| + |x f'|.
+    `size` is added to |f| + |x f'|.
     """
     info = ml_dtypes.finfo(x.dtype)
     if abs(f) > float(info.max) * 0.999:
@@ -99,7 +102,7 @@ def error(f: Any, slope: Any, x: Any, computed: Any, size: float = 0) -> float:
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest error of a derivative, and its point."""
+    """The largest error of a derivative, in units, and the point where it occurs."""
 
     units: float
     at: float
@@ -124,7 +127,7 @@ def by_reference(name: str, dtype: Any, count: int) -> list[Worst]:
 
 
 def by_iree(names: list[str], dtype: Any, count: int) -> Mapping[str, list[Worst]]:
-    """For each function, the largest errors of its first and second derivatives on the default engine."""
+    """For each function, the largest errors of its first and second derivatives on IREE."""
     grids = {name: points(FUNCTIONS[name], dtype, count) for name in names}
     programs = {
         f"{name} {order}": text
@@ -145,7 +148,7 @@ HEAD = "| function | f32, 1 | f32, 2 | f64, 1 | f64, 2 | IREE: f32, 1 | f32, 2 |
 
 
 def rows(names: list[str], count: int) -> dict[str, list[Worst]]:
-    """For each function, the largest errors of its derivatives on the reference interpreter, then on IREE."""
+    """For each function, the cells of its row: the largest errors on the reference interpreter, then on IREE."""
     iree = [by_iree(names, dtype, count) for dtype in DTYPES]
     return {
         name: [w for dtype in DTYPES for w in by_reference(name, dtype, count)]

@@ -1,4 +1,4 @@
-"""JAX's harnesses for which tiduc's derivatives differ from JAX's or need another comparison, with reasons."""
+"""The harnesses of JAX for which tiduc's derivatives are expected to differ from JAX's, or are compared otherwise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,10 @@ EXPECTED = [
     ),
     ("^random_gamma_", OF_SAMPLER),
 ]
-"""Patterns of harnesses for which tiduc's derivatives agree with differences but not with JAX's, with reasons."""
+"""Pairs of a pattern of harness names and a reason.
+
+For these harnesses, tiduc's derivatives agree with finite differences, but not with JAX's derivatives.
+"""
 
 SINGULAR = [
     (
@@ -44,13 +47,16 @@ SINGULAR = [
     ),
     ("^random_gamma_shape_float32", OF_SAMPLER),
 ]
-"""Patterns of harnesses without meaningful differences, with reasons."""
+"""Pairs of a pattern of harness names and a reason why finite differences are meaningless for these harnesses."""
 
 INSIDE: list[tuple[str, Callable[..., Any]]] = [
     ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
     ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
-"""Functions that map arguments into a function's domain. Outside the domain, the function is NaN."""
+"""Pairs of a pattern of harness names and a function that maps the arguments into the domain of the tested function.
+
+Outside the domain, the value of the tested function is NaN.
+"""
 
 
 def of_hermitian(v: Array, w: Array) -> list[Array]:
@@ -58,7 +64,11 @@ def of_hermitian(v: Array, w: Array) -> list[Array]:
 
 
 def of_singular(s: Array, u: Array, vh: Array) -> list[Array]:
-    """The singular values, a matrix function, and projectors onto complements of the spaces of singular vectors."""
+    """Functions of a singular value decomposition that do not depend on the choice of singular vectors.
+
+    They are the singular values, a matrix function, and the projectors onto the complements of the spaces that the left
+    and the right singular vectors span.
+    """
     v, count = adjoint(vh), s.shape[-1]
     function = (u[..., :count] * (s * s)[..., None, :]) @ vh[..., :count, :]
     return [s, function, *(x[..., count:] @ adjoint(x[..., count:]) for x in (u, v))]
@@ -73,4 +83,7 @@ OBSERVED: list[tuple[str, Callable[..., list[Array]]]] = [
     ("^svd_.*fullmatrices_True_computeuv_True", of_singular),
     ("^eig_", lambda w, *vectors: [w, *(v * v for v in vectors)]),
 ]
-"""Functions to differentiate instead of results whose signs, phases or bases are arbitrary."""
+"""Pairs of a pattern of harness names and a function of the results.
+
+The sweep differentiates this function instead of the results, whose signs, phases or bases are arbitrary.
+"""

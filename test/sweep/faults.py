@@ -1,8 +1,9 @@
-"""Finds records of faults that the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
+"""Finds workarounds that are obsolete with the installed IREE: python test/sweep/faults.py [--jobs N] [WITNESS...]
 
-IREE, without tiduc's workarounds, compiles and runs the witness of each record (`backends/iree/fault.py`). Prints each
-record whose witness IREE computes correctly, because its workaround can be removed. A witness runs in a process of its
-own, because IREE may crash on it.
+A record (`backends/iree/fault.py`) describes a fault of IREE. Its witness is a program that shows the fault. This sweep
+compiles and runs each witness with IREE, without tiduc's workarounds. If the results are right, the workaround for the
+fault can be removed, and the sweep prints the record. Each witness runs in a process of its own, because IREE may
+crash.
 """
 
 import argparse
@@ -19,11 +20,11 @@ from counts import summary  # noqa: E402
 from tiduc.backends.iree.fault import Record  # noqa: E402
 from tiduc.backends.iree.records import records  # noqa: E402
 
-_FORK = multiprocessing.get_context("fork")  # fork: a new interpreter would import for seconds
+_FORK = multiprocessing.get_context("fork")  # a new interpreter would need seconds for its imports
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
-    """The records whose witness can run on IREE. With `witnesses`, only their records."""
+    """The records whose witness can run. If `witnesses` is not empty, only the records with these witnesses."""
     wanted = set(witnesses)
     witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
     return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]
@@ -39,7 +40,7 @@ def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
 
 
 def _right(names: Iterable[str]) -> list[str]:
-    """The witnesses that IREE computes correctly without workarounds; each runs in its own process."""
+    """The witnesses for which IREE computes right results without workarounds. Each witness runs in its own process."""
     processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
     for process in processes.values():
         process.start()
@@ -49,7 +50,7 @@ def _right(names: Iterable[str]) -> list[str]:
 
 
 def _judge(name: str) -> None:
-    """Ends the process with status 0 if IREE computes the witness correctly, and with 1 otherwise."""
+    """Runs a witness. Ends the process with status 0 if IREE's results are right, and with status 1 otherwise."""
     sys.exit(int(fails_alone(find_witness(name))))
 
 

@@ -1,20 +1,20 @@
-"""Compares tiduc's derivatives with JAX's, on the harnesses of primitives in the jax package.
+"""Compares tiduc's derivatives with JAX's derivatives, for the test cases (harnesses) of primitives in JAX's package.
 
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
-Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with `jax.jvp` and
-`jax.vjp` for random tangents and cotangents. Derivatives that JAX lacks are checked by central differences and the
-adjoint identity. In bf16 and f16, tiduc's errors may be at most about twice JAX's. A harness runs in a worker process,
-which is replaced if it dies or takes too long. `--sample N` takes N harnesses for each primitive and element type.
-Order 2 checks the JVP and the VJP of the VJP. The categories:
+JAX exports each harness to StableHLO. tiduc derives the JVP and the VJP of the program, XLA runs them, and the results
+are compared with `jax.jvp` and `jax.vjp` for random tangents and cotangents. Derivatives that JAX lacks are checked by
+central differences and the adjoint identity. In bf16 and f16, tiduc's errors may be at most about twice as large as
+JAX's. Harnesses run in a worker process, which is replaced if it dies or takes too long. With `--sample N`, N harnesses
+of each primitive and element type run. With `--order 2`, the JVP and the VJP of the VJP are checked. The categories:
 
     ok          both derivatives agree
-    expected    a difference with a known reason, in EXPECTED or SINGULAR
-    wrong       a value differs
-    refused     a `TiducError`
-    crash       any other exception, or the death of the worker
-    undecided   JAX has no derivative, and differences are inconclusive
-    n/a         no float input or output, or JAX does not run it on the CPU
+    expected    a derivative differs, and EXPECTED or SINGULAR has the reason
+    wrong       a derivative differs for an unknown reason
+    refused     tiduc raises a `TiducError`
+    crash       another exception is raised, or the worker dies
+    undecided   JAX has no derivative, and finite differences are inconclusive
+    n/a         the function has no float input or no float output, or JAX does not run it on the CPU
 """
 
 import argparse
@@ -37,8 +37,8 @@ from harness_outcome import Outcome, check
 from xla_flags import XLA_FLAGS
 
 CATEGORIES = ("ok", "expected", "wrong", "refused", "crash", "undecided", "n/a")
-SECONDS = 90  # time limit of a harness
-LIFE = 250  # harnesses per worker
+SECONDS = 90  # the time limit of a harness
+LIFE = 250  # the number of harnesses that one worker runs
 
 
 @cache
@@ -53,7 +53,10 @@ def harnesses() -> dict[str, Any]:
 
 
 def selected(pattern: str = "", sample: int | None = None) -> list[str]:
-    """The matching names. With `sample`, at most that many for each primitive and element type, evenly spaced."""
+    """The names of the harnesses that match a pattern.
+
+    With `sample`, at most this number of names for each primitive and element type, evenly spaced.
+    """
     groups: dict[Any, list[str]] = {}
     for name, harness in harnesses().items():
         if re.search(pattern, name):
@@ -66,15 +69,15 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
 
 
 def work(order: int) -> None:
-    """Runs a worker: reads names of harnesses and writes outcomes, a line for each."""
+    """The main function of a worker: reads a line for each harness, its name, and writes a line for its outcome."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # keeps library output apart from outcomes
+    os.dup2(2, 1)  # libraries that print to stdout now print to stderr
     for line in sys.stdin:
         print(json.dumps(asdict(check(harnesses()[line.strip()], order))), file=out, flush=True)
 
 
 def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Iterator[Outcome]:
-    """Yields the outcomes of harnesses, which worker processes check one after another."""
+    """Checks harnesses in worker processes, one after another, and yields their outcomes."""
     worker: Any = None
     for i, name in enumerate(names):
         if worker is None or i % LIFE == 0:
@@ -97,7 +100,7 @@ def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Ite
 
 
 def start(order: int) -> Any:
-    """Starts a worker, with flags that make XLA compile quickly."""
+    """Starts a worker process, with flags that reduce XLA's compile time."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", "--order", str(order)],
         stdin=subprocess.PIPE,

@@ -1,11 +1,11 @@
-"""Reads and differentiates the exports in JAX's tests of backward compatibility.
+"""Reads and differentiates the exported programs in JAX's tests of backward compatibility.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
     PYTHONPATH=test/py python test/sweep/jax_exports.py --functions PATTERN [--write] [--journal FILE]
 
-Prints each export that cannot be differentiated, with the reason, and counts. `--evaluate` runs each export for CPU or
-TPU on its stored arguments with IREE, and compares derivatives with differences in f64. `--functions` compares
-functions of JAX with mpmath (`jax_accuracy.py`).
+Prints each program that cannot be differentiated, with the reason, and the counts. With `--evaluate`, IREE runs each
+program on its stored arguments, and its derivatives are compared with finite differences. With `--functions`, the
+derivatives of functions of JAX are compared with mpmath instead (`jax_accuracy.py`).
 """
 
 import argparse
@@ -30,7 +30,7 @@ CONTENTS = "mlir_module_serialized"
 
 
 def exports() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name of each export, and a dictionary with its bytes, arguments and results."""
+    """Yields the name of each exported program, and a dictionary with its bytes, arguments and results."""
     package = import_module(PACKAGE)
     for info in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
         for name, value in vars(import_module(info.name)).items():
@@ -50,7 +50,10 @@ def _within(name: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def outcome(contents: bytes) -> tuple[str, str]:
-    """One of "differentiated", "loaded" or "not read". If not differentiated, also the reason."""
+    """The outcome of a program, and the error if there is one.
+
+    It is "differentiated", "loaded" if only its differentiation fails, or "not read".
+    """
     try:
         program = tiduc.load(contents)
     except tiduc.TiducError as error:
@@ -64,7 +67,10 @@ def outcome(contents: bytes) -> tuple[str, str]:
 
 
 def evaluated(export: dict[str, Any]) -> tuple[str, str]:
-    """One of "agrees", "disagrees" or "not run", with the comparison or the error."""
+    """The outcome of comparing derivatives with finite differences: "agrees", "disagrees" or "not run".
+
+    Also returns the first comparison that fails, or the error.
+    """
     arguments = [np.asarray(x) for x in export["inputs"]]
     try:
         comparisons = list(check(tiduc.load(export[CONTENTS]), arguments, _compiled))

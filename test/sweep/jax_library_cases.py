@@ -1,4 +1,4 @@
-"""Programs of JAX's libraries, for `jax_libraries.py`: small forms of the examples in their documentation."""
+"""Test programs for `jax_libraries.py`: small versions of examples in the documentation of libraries based on JAX."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Case:
-    """A function and its arguments, which are pytrees; `without` names parts that are left out."""
+    """A function and its arguments, which are pytrees.
+
+    `needs` are the packages that the function uses, and `without` are the names of comparisons that are left out.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -29,7 +32,7 @@ B = RNG.standard_normal(4)
 
 
 def cases() -> Iterator[Case]:
-    """All programs whose libraries are installed."""
+    """Yields all test programs whose libraries are installed."""
     import jax_network_cases as networks
     import jax_solver_cases as solvers
 

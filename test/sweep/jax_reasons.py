@@ -1,4 +1,4 @@
-"""The reasons why derivatives of functions of JAX are poor, and how to avoid this. `jax_accuracy.py` prints them."""
+"""Reasons why derivatives of functions of JAX are inaccurate, and remedies. `jax_accuracy.py` writes them to a page."""
 
 REASONS: dict[str, tuple[str, ...]] = {
     "the slope is computed from the result y, as y (1 - y) or 1 - y², so that its error is a rounding of the largest "

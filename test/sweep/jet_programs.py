@@ -1,11 +1,12 @@
-"""Compares jets of order 4 with nested JVPs: example programs, the programs of the tests, and random loop programs.
+"""Compares the Taylor coefficients of jets of order 4 with nested JVPs.
 
     PYTHONPATH=test/py python test/sweep/jet_programs.py [--order 4] [--only TEXT] [--first SEED] [--random COUNT]
 
-Coefficients are compared along one random line in all float inputs. The reference interpreter runs the programs,
-because XLA compiles some nested JVPs for minutes. XLA runs the examples. Random programs are the smooth programs of
-`loop_programs.py`, whose loops have up to five iterations. A line of the output is a program and its category: `ok`,
-`refused` (a jet or a JVP), or `wrong`. The exit status is 1 if a program is wrong.
+The programs are the examples, the programs with control flow of the tests, and random loop programs. The latter are the
+smooth programs of `loop_programs.py`, whose loops have up to five iterations. The coefficients are compared along one
+random line in all float inputs. XLA runs the examples. The reference interpreter runs the other programs, because XLA
+needs minutes to compile some nested JVPs. Each line of the output has a program and its category: `ok`, `refused` if
+tiduc refuses the jet or a JVP, or `wrong`. The exit status is 1 if a program is wrong.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import tiduc
 from tiduc.dialect.errors import TiducError
 
 IN_FILES = ("mlp_f64", "convnet_f64", "transformer_f64")
-"""The examples."""
+"""The names of the examples, without the suffix `.mlir`."""
 
 Case = tuple[str, str, Sequence[Any]]
 

@@ -2,14 +2,15 @@
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p jet_rules test/py/rules
 
-Along one random curve x(t), in each single input and in all inputs, the coefficient y_3 is compared with
+For each input, and for all inputs together, a random curve x(t) is drawn. The Taylor coefficient y_3 of the outputs
+y(x(t)) is compared with
 
-- JVPs of JVPs of JVPs: y_k is the k-th derivative of y(x(t)) over k!;
-- central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s. A test that skips
-  differences skips these, too.
+- nested JVPs of order 3: y_k is the k-th derivative of y(x(t)) with respect to t, divided by k!;
+- central differences of jets of order 2: the derivative of y_2 at x(s) with respect to s is 3 y_3. A test that skips
+  finite differences also skips these.
 
-Three tests are expected to fail the comparison with differences: tests of projectors at equal eigenvalues or singular
-values, because the rules are right only to order one there.
+Three tests are expected to fail the comparison with differences. They test projectors at equal eigenvalues or singular
+values, where the rules are right only to order one.
 """
 
 from collections.abc import Sequence
@@ -29,12 +30,13 @@ ORDER = 3
 
 
 def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, **options: Any) -> None:
-    """Replaces `check_rule` in the tests."""
+    """Checks jets of the program. The tests call this function instead of `check_rule`."""
     rtol = max(rtol, options.get("adjoint_rtol", 0))  # the VJP of reduce_precision rounds tangents
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     everything = active(point)
-    axis = point[0].ndim - len(program.inputs[0].type.shape) if point else 0  # 1: one row for each process
+    # For a program on several processes, the first dimension of each argument has one row for each process.
+    axis = point[0].ndim - len(program.inputs[0].type.shape) if point else 0
     rng = np.random.default_rng(seed)
     for wrt in dict.fromkeys([*((i,) for i in everything), tuple(everything)]):
         if not wrt:
@@ -55,10 +57,10 @@ def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, *
 def by_differences(
     program: Program, point: Sequence[Array], wrt: Sequence[int], series: Sequence[Array], axis: int
 ) -> list[Array]:
-    """The coefficients of order 3 of the differentiable outputs, by differences of jets of order 2 at points x(s)."""
+    """The coefficients of order 3 of the differentiable outputs, from jets of order 2 at four points x(s)."""
 
     def moved(s: float) -> list[Array]:
-        """x(s), and the coefficients of orders 1 and 2 of x(s + t)."""
+        """The arguments of a jet at x(s): x(s), and the coefficients of orders 1 and 2 of x(s + t) in t."""
         arguments, more = list(point), []
         for i, given in zip(wrt, series, strict=True):
             c = [point[i], *np.moveaxis(given, axis, 0)]
@@ -74,13 +76,14 @@ def by_differences(
 
 
 def by_nested_jvps(program: Any, point: Any, wrt: Any, series: Any) -> Any:
-    """The coefficients of order 3 of the differentiable outputs, by nested JVPs."""
+    """The coefficients of order 3 of the differentiable outputs, from nested JVPs."""
     x = [
         [point[i], *(factor * c for factor, c in zip((1, 2, 6), s, strict=True))]
         for i, s in zip(wrt, series, strict=True)
     ]
     names = [program.inputs[i].name for i in wrt]
-    # Derivatives of the curve (x), (x, x'), (x, x', x', x''): each JVP appends the tangents of all its active inputs.
+    # Each JVP appends the tangents of all active inputs, which are derivatives of the curve. The active inputs are
+    # therefore (x), then (x, x'), then (x, x', x', x'').
     nested, orders, arguments, active_names = program, [0] * len(wrt), list(point), list(names)
     owner = list(range(len(wrt)))
     for _ in range(ORDER):

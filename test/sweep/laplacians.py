@@ -1,11 +1,12 @@
-"""Compares Laplacians of random programs with sums of second Taylor coefficients along basis vectors.
+"""Compares Laplacians of random programs with sums of second derivatives, which jets compute one by one.
 
     PYTHONPATH=test/py:test/sweep:test/fuzz python test/sweep/laplacians.py [--first SEED] [--count N]
 
-The programs are those of `test/fuzz/programs.py` with static shapes. The differentiated inputs are their real arrays of
-at most six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does
-neither. Prints each program whose category is not `ok`: `wrong`, `refused`, `no inputs`, or `not run` if no engine runs
-the program. The exit status is 1 if a program is wrong.
+The programs are those of `test/fuzz/programs.py` with static shapes. The Laplacian is that with respect to all real
+inputs of at most six elements. `Program.laplacian` batches the basis vectors and moves sums through ops
+(`passes/collapse.py`). The expected value is the sum of the second derivatives along the basis vectors, each computed
+by a jet, without batching. Prints each program whose category is not `ok`: `wrong`, `refused`, `no inputs`, or `not
+run` if neither the reference interpreter nor XLA runs the program. The exit status is 1 if a program is wrong.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def category(seed: int) -> tuple[str, str]:
     """The category of a program, and the reason if the category is not `ok`."""
     text = program(seed)
     if "?" in text or any(re.search(pattern, text) for pattern in OF_IREE):
-        return "not run", ""  # IREE would run them without workarounds only
+        return "not run", ""  # only IREE runs these programs, and here without tiduc's workarounds
     try:
         f, case = load(text), case_of(text, seed)
         wrt = [i for i in case.wrt if case.point[i].dtype.kind == "f" and 0 < case.point[i].size <= MOST]
@@ -56,9 +57,9 @@ def category(seed: int) -> tuple[str, str]:
 
 
 def by_jets(f: Program, point: Sequence[Array], wrt: Sequence[int]) -> list[Array]:
-    """For each differentiable output, the sum of second derivatives along all basis vectors, by jets.
+    """The Laplacian of each differentiable output: the sum of its second derivatives along all basis vectors.
 
-    A second derivative is twice the second coefficient.
+    A second derivative is twice the second Taylor coefficient, which a jet computes.
     """
     jet = f.jet(2, [f.inputs[i].name for i in wrt])
     total: list[Array] = []

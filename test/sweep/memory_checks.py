@@ -1,6 +1,6 @@
-"""The option `--check-memory` of sweeps. It also compares results, bit for bit, with those in plain memory.
+"""The option `--check-memory` of sweeps. With it, a sweep checks how programs use memory (`check_memory`).
 
-An environment variable passes the option on to workers.
+An environment variable passes the option on to worker processes.
 """
 
 import argparse
@@ -18,27 +18,30 @@ _VARIABLE = "TIDUC_SWEEP_CHECKS_MEMORY"
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--check-memory", action="store_true", help="compare runs with and without placed arrays"
+        "--check-memory", action="store_true", help="check that programs read and write only their own memory"
     )
 
 
 def pass_on(options: argparse.Namespace) -> None:
-    """Passes the option on to workers that are started later."""
+    """Passes the option on to the worker processes that are started later."""
     if options.check_memory:
         os.environ[_VARIABLE] = "1"
 
 
 class MemoryFault(Exception):
-    """A program reads memory that it must not read, or overwrites an argument."""
+    """Raised if a program reads memory that it must not read, or overwrites an argument."""
 
 
 def checks_memory() -> bool:
-    """Whether the sweep runs with the option."""
+    """Whether the sweep runs with the option `--check-memory`."""
     return _VARIABLE in os.environ
 
 
 def results_in_checked_memory(program: Program, target: str, arguments: Sequence[Any]) -> Sequence[Any]:
-    """The results of a program. Raises `MemoryFault`, or a `CompileError` if IREE refuses the program."""
+    """Runs a program with `check_memory` and returns its results.
+
+    Raises `MemoryFault` if the check fails, and `CompileError` if IREE cannot compile the program.
+    """
     try:
         return check_memory(program.lower(), Options(target, cached=False), arguments)
     except CompileError:
@@ -48,7 +51,7 @@ def results_in_checked_memory(program: Program, target: str, arguments: Sequence
 
 
 def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
-    """The fault in a program's use of memory. Empty without a fault, and without the option."""
+    """The error that `check_memory` finds in a program. Returns "" if there is none, or without `--check-memory`."""
     if checks_memory():
         try:
             results_in_checked_memory(program, target, arguments)

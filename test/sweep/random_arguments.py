@@ -1,4 +1,4 @@
-"""Three sets of arguments for a random program: whole numbers, numbers in [-1, 1], or any integers."""
+"""Draws three sets of arguments for a random program: whole numbers, floats in [-1, 1], or any integers."""
 
 from typing import Any
 
@@ -8,22 +8,23 @@ from numpy.typing import NDArray
 from tiduc.runtime.signature import DTYPES, Signature
 
 COUNTS = 3, 0, 5
-"""The trip count in each set. Loop programs take it as their last argument."""
+"""The trip count of loops in each of the three sets. The last argument of a loop program is its trip count."""
 
 Array = NDArray[Any]
 
 
 def arguments_of(signature: Signature, numbers: str) -> list[list[Array]]:
-    """Three sets of arguments. `numbers` is "whole" or "smooth", whose sets include a count, or "any".
+    """Three sets of arguments for a program with this signature. `numbers` selects the elements.
 
-    "any" gives small integers in the first set, arbitrary integers in the second, and 0 or 1 in the third. Floats stay
-    small.
+    For "whole", elements are integers from -5 to 5, and for "smooth", floats from -1 to 1; scalars of type i32 are then
+    trip counts from `COUNTS`. For "any", elements are small integers in the first set and 0 or 1 in the third. In the
+    second set, integers are arbitrary, and other elements are small integers.
     """
     sets = []
     for i, count in enumerate(COUNTS):
         arguments = []
         for place, value in enumerate(signature.inputs):
-            rng = np.random.default_rng((7, i, place))  # does not depend on the other arguments
+            rng = np.random.default_rng((7, i, place))  # an argument does not depend on the other arguments
             shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]
             if numbers == "any":
                 arguments.append(_any(rng, shape, dtype, i))

@@ -1,10 +1,11 @@
-"""Compiles random products, convolutions, sums and windows for a target. Compares values with XLA's in f64.
+"""Compiles random products, convolutions, sums and windows for a target, and compares the results with XLA's in f64.
 
     PYTHONPATH=test/py python test/sweep/random_products.py [--target NAME] [--first N] [--seconds S]
 
-A seed draws a few ops in f16, bf16, f32, f64 or i8, and compiles them as one program. Sizes are equal or close to
-multiples of tiles and vectors. An element may have an error of a few units in the last place of s, plus the least
-positive number of its type, where s is the sum of the absolute values of its terms.
+For each seed, `OPS` ops in f16, bf16, f32, f64 or i8 are drawn and compiled as one program. Their sizes are equal or
+close to multiples of the sizes of tiles and vectors. Each element of a result is a sum of terms. Let s be the sum of
+the terms' absolute values. The error of the element may be a few units in the last place of s, plus the least positive
+number of the element type.
 """
 
 import argparse
@@ -38,7 +39,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Op:
-    """An op on arrays: the shapes of the arrays and the result, their element types, and the op's text."""
+    """A random op.
+
+    `arrays` are the shapes of its operands, `result` is the shape of its result, `element` and `wide` are the element
+    types of operands and result, and `text` is its StableHLO text.
+    """
 
     arrays: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
@@ -47,7 +52,7 @@ class Op:
     text: str
 
     def written(self, name: str, f64: bool) -> str:
-        """The text, with `name` appended to the names of values. With `f64`, all elements are f64."""
+        """The StableHLO text of the op, with `name` appended to the names of values. With `f64`, all types are f64."""
         element, wide = ("f64", "f64") if f64 else (self.element, self.wide)
         types = {f"X{i}": tensor(sizes, element) for i, sizes in enumerate(self.arrays)}
         types |= {"Y": tensor(self.result, wide), "E": f"tensor<{wide}>"}
@@ -55,7 +60,7 @@ class Op:
         return re.sub(r"%([a-z]\d?)\b", rf"%\g<1>_{name}", text)
 
     def arguments(self, rng: np.random.Generator) -> list[Array]:
-        """Random arrays. Integers take all values."""
+        """Random operands. Integers have any value of their type."""
         dtype = DTYPES[self.element]
         if self.element == "i8":
             return [rng.integers(-128, 128, sizes).astype(dtype) for sizes in self.arrays]
@@ -133,7 +138,7 @@ def drawn(draw: Random) -> Op:
 
 
 def program(ops: list[Op], f64: bool = False) -> str:
-    """The text of a function that takes the arrays of all ops and returns their results."""
+    """The text of a function that computes all ops. It takes their operands and returns their results."""
     arrays = [
         f"%x{j}_{i}: {tensor(sizes, 'f64' if f64 else op.element)}"
         for i, op in enumerate(ops)
@@ -147,7 +152,7 @@ def program(ops: list[Op], f64: bool = False) -> str:
 
 
 def failures(seed: int, target: str) -> list[str]:
-    """A line for each wrong result of a seed's program, or for the error that the program raises."""
+    """Runs the program of a seed. Returns a line for each wrong result, or one line for an error."""
     draw = Random(seed)
     ops = [drawn(draw) for _ in range(OPS)]
     rng = np.random.default_rng(seed)

@@ -1,18 +1,18 @@
-"""Compares StableHLO's own programs of dynamic shape with their refinements to static shapes.
+"""Compiles test programs of StableHLO with dynamic shapes, and compares them with the same programs in static shapes.
 
     python test/sweep/stablehlo_dynamic.py DIRECTORY [--filter REGEX] [--target NAME]
 
-DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each dynamic
-dimension has the size `SIZE`. Programs exported by JAX take sizes as scalar arguments, which have this value, too.
-Other arguments are random. The expected results come from StableHLO's own refinement to static shapes, compiled for a
-CPU. The output has a line for each program, then the counts:
+DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo. Its programs state no expected results. Each dynamic
+dimension of the arguments has the size `SIZE`. Programs that JAX exported take sizes as scalar arguments, whose value
+is also `SIZE`. Other arguments are random. For the expected results, StableHLO's passes refine a program to static
+shapes, and this program is compiled for a CPU. The output has a line for each program, and the counts:
 
-    ok        equal values, floats within a few units in the last place of the largest
-    refused   a `TiducError` before the compiler, with a location
-    rejected  the compiler refuses the program
+    ok        the values agree; floats may differ by a few units in the last place of the largest element
+    refused   tiduc raises an error before it calls the compiler
+    rejected  the compiler rejects the program
     wrong     a value differs
     crash     the run fails
-    n/a       refinement leaves dynamic dimensions, or fails
+    n/a       the refined program has dynamic dimensions, or the refinement fails
 """
 
 import argparse
@@ -47,7 +47,7 @@ _REFINED = (
 
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
-    """Random arguments for a program's function `main`, and the number of leading arguments that are sizes."""
+    """Random arguments for the function `main`, and the number of arguments at the beginning that are sizes."""
     module = parse(text)  # the context must outlive its operations
     types = _types(_main(module))
     is_dynamic = any(not type_.has_static_shape for type_ in types)
@@ -61,9 +61,9 @@ def arguments(text: str) -> tuple[list[Array], int]:
 
 @stage
 def refined(text: str, count: int) -> str | None:
-    """The program with static shapes, where its first `count` arguments are constants.
+    """The text of the program in static shapes. Its first `count` arguments, the sizes, become constants.
 
-    None if any dimension remains dynamic.
+    Returns None if a dimension remains dynamic.
     """
     module = parse(text)
     main = _main(module)
@@ -88,7 +88,7 @@ def refined(text: str, count: int) -> str | None:
 
 
 def outcome(text: str, target: str) -> tuple[str, str]:
-    """The category and a detail for a program."""
+    """The category of a program, and an error or a difference as a detail."""
     given, count = arguments(text)
     try:
         run = _compiled(text, target)
@@ -133,7 +133,7 @@ def _sizes(type_: Any) -> list[int]:
 
 
 def _random(rng: np.random.Generator, type_: Any) -> Array:
-    """A random array of a type. For indices, some integers are out of range."""
+    """A random array of a type. Some integers are negative or large, so that as indices they are out of range."""
     sizes, of = _sizes(type_), type_.element_type
     if isinstance(of, ir.ComplexType):
         parts = rng.standard_normal((2, *sizes))

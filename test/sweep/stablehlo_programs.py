@@ -1,6 +1,7 @@
-"""Makes functions of StableHLO's own test programs.
+"""Converts StableHLO's own test programs to functions that tiduc can compile.
 
-Each check becomes two results, the checked and the expected value. `agree` compares the two.
+For each check in a test program, the function returns two results: the checked and the expected value. `agree` compares
+them.
 """
 
 import re
@@ -12,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 
-UNITS = 64  # units in the last place; IREE's asin and atan are off by 40
+UNITS = 64  # the tolerance in units in the last place; the errors of IREE's asin and atan are up to 40 units
 
 SLICES = ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
 
@@ -21,13 +22,14 @@ _CONST = re.compile(
     re.S,
 )
 _PAIR = re.compile(r"check\.(expect_\w+)\s+(%[\w#]+),\s*(%[\w#]+)[^:\n]*:\s*(tensor<[^\n]*>)")
-_NOT_HERE = re.compile(  # XLA and IREE compute another last number than the test expects
+# Programs that are left out. For the long number, XLA and IREE compute another last element than the test expects.
+_NOT_HERE = re.compile(
     r"interpreter\.|expect_serialized|replica_groups|source_target_pairs|collective|f8E|f4E|f6E|dense<3349939604322698703>"
 )
 
 
 def programs(text: str) -> Iterator[str]:
-    """The programs of a file. Checks become custom calls, which the MLIR bindings can parse."""
+    """Yields the programs of a file. Checks are replaced by custom calls, which the MLIR bindings can parse."""
     for part in re.split(r"^// -----.*$", text, flags=re.M):
         if "check." not in part or _NOT_HERE.search(part):
             continue
@@ -35,7 +37,7 @@ def programs(text: str) -> Iterator[str]:
 
         def constant(match: re.Match[str]) -> str:
             name, x, value, _, type_ = match.groups()
-            y = f"%expected_{next(count)}"  # noqa: B023  (called before the next part)
+            y = f"%expected_{next(count)}"  # noqa: B023  (only called in this iteration)
             return (
                 f"{y} = stablehlo.constant {value} : {type_}\n"
                 f'"stablehlo.custom_call"({x}, {y}) {{call_target_name = "check.{name}", has_side_effect = true}}'
@@ -52,7 +54,10 @@ def programs(text: str) -> Iterator[str]:
 
 @stage
 def pairs_returned(text: str) -> list[Any]:
-    """Modules with one function `main`, which returns each checked value followed by its expected value."""
+    """Makes a module of each function with checks. The function is called `main` and has no arguments.
+
+    It returns each checked value followed by the expected value.
+    """
     source = parse(text)
     run_passes(source.operation, "builtin.module(inline,symbol-dce)")
     names = [op.operation.attributes["sym_name"].value for op in source.body.operations]
@@ -73,7 +78,10 @@ def pairs_returned(text: str) -> list[Any]:
 
 
 def _rewrite(function: Any) -> bool:
-    """Makes the function return the pairs, and hides its constants. Returns whether the function checks anything."""
+    """Makes a function return its checked and expected values instead of checking them.
+
+    Optimization barriers hide the function's constants from constant folding. Returns False if there are no checks.
+    """
     pairs: list[Any] = []
     checks: list[Any] = []
     kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
@@ -99,7 +107,7 @@ def _rewrite(function: Any) -> bool:
         return False
     old = list(block.operations)[-1].operation
     ir.Operation.create("func.return", operands=pairs, ip=ir.InsertionPoint(old))
-    for gone in (old, *checks):  # the new return has the operands of all checks
+    for gone in (old, *checks):
         gone.erase()
     types = ir.FunctionType.get([], [x.type for x in pairs])
     function.attributes["function_type"] = ir.TypeAttr.get(types)
@@ -112,7 +120,10 @@ def _rewrite(function: Any) -> bool:
 
 
 def _is_size(op: Any) -> bool:
-    """Whether a constant is only used as a size. Such a constant must not be hidden."""
+    """Whether a constant is only read as a size by ops such as dynamic_iota.
+
+    A barrier must not hide such a constant.
+    """
     users = [(use.owner.operation.name, use.operand_number) for use in op.results[0].uses]
     return all(i and "dynamic" in name and name not in SLICES for name, i in users)
 
@@ -126,7 +137,7 @@ def _main(module: Any) -> Any:
 
 @stage
 def take_kinds(module: Any) -> list[str]:
-    """Removes and returns the kinds of the checks of a module's pairs, in order. Empty if there are none."""
+    """Removes the attribute with the kinds of checks from a function, and returns these kinds in order."""
     attributes = _main(module).attributes
     if "checks" not in attributes:
         return []
@@ -137,20 +148,21 @@ def take_kinds(module: Any) -> list[str]:
 
 @stage
 def renamed(module: Any, name: str) -> str | None:
-    """The text of a module's only function under this name. None if the module has several functions."""
+    """The text of a module's only function, with the name `name`. Returns None if the module has several functions."""
     functions = list(module.body.operations)
     if len(functions) != 1:
         return None
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
     text = str(functions[0].operation)
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
-    return text if text.startswith("func.func") else None  # else it depends on earlier definitions
+    return text if text.startswith("func.func") else None  # other text begins with other definitions
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
-    """Whether values are equal or floats close: within UNITS in the last place, plus a few units of the largest value.
+    """Whether integers are equal, and floats are within a tolerance.
 
-    "almost" in `kind` also accepts the interpreter's tolerance.
+    The tolerance is `UNITS` units in the last place of the element, plus a few units of the largest element. If `kind`
+    contains "almost", the larger tolerance of StableHLO's interpreter is also accepted.
     """
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype.kind == "c":
@@ -164,14 +176,14 @@ def agree(x: Any, y: Any, kind: str) -> bool:
         return False
     x, y = x[finite], y[finite]
     if "almost" in kind and np.all(np.abs(x - y) <= 1e-4 * np.maximum(1, np.abs(y))):
-        return True  # the interpreter's tolerance, which f16 and bf16 cannot reach
+        return True  # within the interpreter's tolerance, which is too small for f16 and bf16
     largest = np.max(np.abs(y), initial=0)
     return bool(np.all(np.abs(x - y) <= units * (UNITS * np.abs(y) + 8 * largest) + 1e-30))
 
 
 @stage
 def holds_denormals(module: Any, values: Any) -> bool:
-    """Whether a constant of the function, or one of the values, is subnormal."""
+    """Whether an element of the function's constants or of `values` is a subnormal float."""
     return any(map(_denormal, (*values, *_constants(module))))
 
 
@@ -180,7 +192,7 @@ def _constants(module: Any) -> list[Any]:
     block = _main(module).regions[0].blocks[0]
     values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
     if any("0x" in str(v) for v in values if "bf16" in str(v.type)):
-        return [np.float32(1e-40)]  # bf16 constants are hexadecimal only if they are special numbers
+        return [np.float32(1e-40)]  # MLIR prints bf16 constants in hexadecimal only if they may be subnormal
     return [
         np.array(v) for v in values if isinstance(v, ir.DenseFPElementsAttr) and "bf16" not in str(v.type)
     ]

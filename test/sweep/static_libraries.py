@@ -1,6 +1,8 @@
-"""Compares static libraries with IREE's runtime, on the gradients of programs or on the programs themselves.
+"""Compares the results of static libraries with the results of modules that IREE's runtime runs.
 
 PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
+
+If a program has one scalar result, its gradient is compared, otherwise the program itself.
 """
 
 import sys
@@ -19,7 +21,7 @@ from tiduc.runtime.arrays import parse_inputs
 
 
 def compared(name: str, program: Program) -> str:
-    """The verdict of comparing the two runs of a program."""
+    """Runs a program both ways with random arguments. Returns "equal", or the largest difference of the results."""
     arrays = parse_inputs(["random"] * len(program.signature.inputs), program.signature.inputs, 0)
     expected = program.compile("x86_64")(*arrays)
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +41,7 @@ def main() -> int:
             told = compared(file, program.grad() if scalar else program)
         except TiducError as error:
             told = f"refused: {str(error)[:150]}"
-        except Exception as error:  # the compiler or the program failed
+        except Exception as error:  # such as a failure of the C compiler or of the compiled program
             told = f"failed: {error!r:.200}"
         counts[told.partition(":")[0].partition(" ")[0]] += 1
         print(f"{file}: {told}", flush=True)

@@ -1,7 +1,7 @@
-"""The sweeps that `run_all.py` runs: for each, the arguments of a sample and those of a full run.
+"""The sweeps that `run_all.py` runs, with their arguments for a sample and for a full run.
 
-In arguments, `{seed}` is the seed of random programs, `{journal}` a file from which an interrupted run continues, and
-`{folder}` the folder in the environment variable `Sweep.folder`.
+In these arguments, `{seed}` stands for the seed of random programs, `{journal}` for a file from which an interrupted
+run continues, and `{folder}` for the value of the environment variable that `Sweep.folder` names.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,11 @@ _RULES = ("-m", "pytest", "-q", "-n", "2", "-p")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep: its name, Python's arguments for a sample and for a full run, required packages, and import paths.
+    """A sweep. `sample` and `full` are the arguments of Python for a sample and for a full run.
 
-    A sweep with an empty `sample` belongs to full runs only. `folder` names the environment variable for a folder of
-    programs that tiduc does not ship.
+    A sweep with an empty `sample` runs only in full runs. `needs` are the packages that the sweep imports, and `paths`
+    the folders in `test` from which it imports modules. If the sweep needs programs that tiduc does not contain,
+    `folder` is the name of the environment variable that has the path of their folder.
     """
 
     name: str
@@ -27,7 +28,10 @@ class Sweep:
 
 
 def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
-    """A sweep named like a script in this folder or in `test/fuzz`. `full` and `sample` are its options."""
+    """The sweep that runs the script `name` in this folder, or the script `fuzz/NAME` in `test/fuzz`.
+
+    `sample` and `full` are the script's options for a sample and for a full run.
+    """
     stem, *options = name.split()
     program = f"test/{stem}.py" if "/" in stem else f"test/sweep/{stem}.py"
     return Sweep(
@@ -36,9 +40,9 @@ def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> 
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
-    """A pytest plugin that runs over the tests of rules.
+    """The sweep that runs the tests of rules with a pytest plugin.
 
-    A sample has only rules whose names begin with the letter a.
+    In a sample, only the tests of rules whose names begin with the letter a run.
     """
     return Sweep(
         name,

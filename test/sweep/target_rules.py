@@ -3,8 +3,9 @@
     TARGET=cuda PYTHONPATH=test/py:test/sweep python -m pytest -p target_rules test/py/rules
 
 The VJP of each program with respect to all differentiable inputs is compiled for the target. Its results, which include
-the program's outputs, are compared with the reference interpreter, or with XLA if the interpreter lacks an op. If tiduc
-refuses the program for the target, the test is skipped, with the op as the reason. A test in `CHOICES` may fail.
+the program's outputs, are compared with the results of the reference interpreter, or of XLA if the interpreter lacks an
+op. If tiduc refuses the program for the target, the test is skipped with the error message as the reason. A test in
+`CHOICES` may fail.
 """
 
 import os
@@ -25,7 +26,7 @@ CHOICES = {
     "test_reduce.py::test_affine_maps": _INITIAL,
     "test_reduce_window.py::test_any_body": _INITIAL,
 }
-"""Tests that may fail, with the reason: the specification leaves their results to the engine."""
+"""The tests that may fail, each with a reason: StableHLO's specification permits several results."""
 
 TARGET = os.environ.get("TARGET", "cpu")
 RTOL = 1e-9
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(items: Any) -> None:
 
 
 def on_target(text: str, *arguments: Any, rtol: float = 0, seed: int = 0, **options: Any) -> None:
-    """Replaces `check_rule` in the tests."""
+    """Checks the VJP on the target. The tests call this function instead of `check_rule`."""
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     names = [program.inputs[i].name for i in active(point)]

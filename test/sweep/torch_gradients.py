@@ -1,9 +1,10 @@
-"""Compares functions that `tiduc.from_torch` imports with torch.autograd: values and gradients, in f64.
+"""Imports functions by `tiduc.from_torch` and compares their values and gradients with those of PyTorch, in f64.
 
     PYTHONPATH=test/py python test/sweep/torch_gradients.py [--only PATTERN] [--table]
 
-Prints each function that is refused or wrong, and counts. `--table` prints the table of docs/models.md instead. Exits
-with 1 if a value or a gradient is wrong, or if an exception is not a `TiducError`. Takes about five minutes.
+Prints each function that is refused or wrong, and the counts. With `--table`, prints the table of docs/models.md
+instead. The exit status is 1 if a value or a gradient is wrong, or if an exception is not a `TiducError`. The sweep
+takes about five minutes.
 """
 
 import argparse
@@ -23,9 +24,9 @@ from torch_mathematics import COMPLEX, FFT, LINALG, SPECIAL, Row, draw
 import tiduc
 
 TOLERANCE, NARROW_TOLERANCE = 1e-7, 1e-5
-"""The largest difference, relative to the largest entry. PyTorch's `hardsigmoid` computes 1/6 in f32.
+"""The tolerances of errors relative to the largest element, for functions in f64 and in f32 (such as `grouped_mm`).
 
-The second tolerance is for functions in f32, such as `grouped_mm`.
+The first one is not smaller because PyTorch's `hardsigmoid` computes 1/6 in f32.
 """
 
 GROUPS: dict[str, list[Row]] = {
@@ -50,7 +51,7 @@ class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 def check(row: Row) -> None:
-    """Raises if the function is refused, or if a value or gradient differs from PyTorch's."""
+    """Raises `TiducError` if tiduc refuses the function, and `AssertionError` if a value or gradient is wrong."""
     name, function, inputs = row
     model = tiduc.from_torch(Module(function), tuple(inputs))
     inputs = [x.clone().requires_grad_() for x in inputs]
@@ -71,14 +72,14 @@ def check(row: Row) -> None:
 
 
 def outcome(row: Row) -> tuple[str, str]:
-    """One of "right", "refused", "wrong" or "crashed", and the reason."""
+    """The outcome ("right", "refused", "wrong" or "crashed") and its reason."""
     try:
         check(row)
     except AssertionError as error:
         return "wrong", " ".join(str(error).split())[:300]
     except tiduc.TiducError as error:
         return "refused", str(error)
-    except Exception as error:  # noqa: BLE001  any other exception is a fault of tiduc's
+    except Exception as error:  # noqa: BLE001  any other exception is a bug of tiduc
         return "crashed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return "right", ""
 

@@ -1,9 +1,9 @@
 """Runs tests with other versions of the libraries: python test/sweep/versions.py [--only NAME,...] [--list]
 
-Each combination of `VERSIONS` gets a virtual environment in `build/versions`. There, pip installs tiduc, its test
-requirements, and then the versions of the combination, even if they contradict tiduc's requirements. Only the tests of
-the changed library run. If a test fails with another version of IREE, the fault must be examined before tiduc requires
-that version.
+The sweep creates a virtual environment in `build/versions` for each combination in `VERSIONS`. There, pip installs
+tiduc and its test requirements, and then the versions of the combination, even if they contradict tiduc's requirements.
+Only the tests that use the changed library run. If a test fails with another version of IREE, the failure must be
+examined before tiduc requires that version.
 """
 
 import argparse
@@ -39,7 +39,10 @@ BY_IREE = (
 
 @dataclass(frozen=True)
 class Versions:
-    """A combination of versions: the packages that pip installs last, and the tests that run with them."""
+    """A combination of versions of packages, and the test files that run with it.
+
+    `packages` are arguments for `pip install`.
+    """
 
     name: str
     packages: Sequence[str]
@@ -58,7 +61,7 @@ VERSIONS = (
 
 
 def python_of(versions: Versions) -> Path:
-    """The Python of a combination's environment. Creates the environment if it does not exist."""
+    """The path of Python in the environment of a combination. Creates the environment if it does not exist."""
     folder = FOLDER / versions.name
     python = folder / "bin" / "python"
     if not python.exists():
@@ -70,7 +73,7 @@ def python_of(versions: Versions) -> Path:
 
 
 def tested(versions: Versions) -> dict[str, int]:
-    """The counts of a combination's tests. Prints the lines of failures."""
+    """Runs the tests of a combination, prints the failures, and returns pytest's counts."""
     tests = [f"test/py/{name}" for name in versions.tests]
     command = [str(python_of(versions)), "-m", "pytest", "-q", "-n", "2", "-m", "not slow", *tests]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

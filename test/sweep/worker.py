@@ -1,4 +1,4 @@
-"""A process that answers requests, and is replaced when it dies or takes too long."""
+"""A worker process that answers requests. It is replaced by a new process if it dies or takes too long."""
 
 import json
 import resource
@@ -10,18 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _MARK = "OUTCOME "
-"""Prefix of answers, which distinguishes them from the output of libraries."""
+"""The prefix of answers on stdout. It distinguishes answers from the output of libraries."""
 
 
 class Worker:
-    """A command that calls `answer_requests`; the first request starts it."""
+    """Starts a command as a worker process at the first request. The command must call `answer_requests`."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command
         self.process: Any = None
 
     def asked(self, request: Any, seconds: float) -> Any:
-        """The answer, "crash" if the process died, or "hang" if no answer came in time."""
+        """Sends a request and returns the answer.
+
+        Returns "crash" if the process died, and "hang" if it did not answer within `seconds`.
+        """
         if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(
@@ -41,22 +44,23 @@ class Worker:
         return json.loads(line.removeprefix(_MARK))
 
     def close(self) -> None:
-        """Ends the process after its current answer."""
+        """Waits until the process has finished its current request, and ends it."""
         if self.process is not None:
             self.process.stdin.close()
             self.process.wait()
 
 
 def answer_requests(answer: Callable[[Any], Any]) -> None:
-    """Runs a worker: answers each request, a line of JSON on stdin, with a line of JSON on stdout."""
+    """The main function of a worker process. It reads requests as lines of JSON and writes answers as lines of JSON."""
     for line in sys.stdin:
         print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
 
 
 def answer_about_architectures(record: Callable[..., Any], mebibytes: int) -> None:
-    """Runs a worker: answers requests (title, ...) with `record(architecture, ...)`, within a limit of memory.
+    """The main function of a worker process with a memory limit. A request (title, ...) is a call of `record`.
 
-    Titles are those of architectures in `test/zoo/catalog.py`. PyTorch computes on one thread.
+    The first argument of `record` is the architecture in `test/zoo/catalog.py` with this title. The others are those of
+    the request. PyTorch uses one thread.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
     warnings.simplefilter("ignore")

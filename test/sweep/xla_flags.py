@@ -1,4 +1,4 @@
-"""Flags that cut XLA's compile time to a third. XLA reads them when JAX first uses a device."""
+"""Flags that reduce XLA's compile time to a third. XLA reads the variable XLA_FLAGS when JAX first uses a device."""
 
 XLA_FLAGS = " ".join(
     (
