@@ -236,7 +236,6 @@ LOCAL = {
     ("tiduc.models.from_onnx", "torch_mlir"): OPTIONAL,
     ("tiduc.models.from_torch", "tiduc.models.torch.ops.before_export"): OPTIONAL,
     ("tiduc.models.from_torch", "tiduc.models.torch.ops.own_derivatives"): OPTIONAL,
-    ("tiduc.models.from_torch", "tiduc.models.torch.ops.scripted"): OPTIONAL,
     ("tiduc.models.from_torch", "torch"): OPTIONAL,
     ("tiduc.models.model", "tiduc.backends.iree.build"): SLOW,
     ("tiduc.models.model", "tiduc.models.parameters"): SLOW,

@@ -229,31 +229,9 @@ def test_forces_of_the_static_library(md: Any, tmp_path: Path) -> None:
     compare(run_library(program, arrays, tmp_path), _expected_padded(md, inputs, 64), 1e-11)
 
 
-@torch.jit.script
-def _scattered(x: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    shape = list(x.shape)
-    shape[0] = size
-    return torch.zeros(shape, dtype=x.dtype).index_add(0, index, x)
-
-
-@pytest.mark.torch
-def test_scripted_functions_keep_dynamic_sizes() -> None:
-    """A function of torch.jit.script that reads sizes, as schnetpack's `scatter_add` does."""
-
-    class Scatter(torch.nn.Module):
-        def forward(self, x: torch.Tensor, index: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-            return (_scattered(x, index, h.shape[0]) * h).sum()
-
-    x, index, h = torch.rand(5, 2), torch.tensor([0, 2, 2, 1, 0]), torch.rand(3, 2)
-    program = tiduc.from_torch(Scatter(), (x, index, h), dynamic_shapes=({0: E}, {0: E}, {0: N}))
-    x, index, h = torch.rand(4, 2), torch.tensor([3, 3, 1, 0]), torch.rand(4, 2)
-    (slope,) = program.grad("x").compile(engine="reference")(*_arrays((x, index, h)))
-    compare([slope], [h.numpy()[index]])
-
-
 @pytest.mark.torch
 def test_padding_changes_nothing(md: Any) -> None:
-    """Edges beyond the cutoff, and atoms of species 0, add zeros: the padded program gives PyTorch's unpadded numbers."""
+    """Edges beyond the cutoff, and atoms of species 0, add zeros: padded inputs give PyTorch's unpadded numbers."""
     inputs = md.crystal(2)
     padded = md.padded(inputs, 12, 400)
     compiled = md.forces(md.potential(), padded).compile(engine="xla")

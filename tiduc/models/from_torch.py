@@ -150,11 +150,10 @@ def _exported(
         )
     from tiduc.models.torch.ops.before_export import Replacing
     from tiduc.models.torch.ops.own_derivatives import own_derivatives
-    from tiduc.models.torch.ops.scripted import python_of_scripted
 
     inputs, keywords = _distinct(torch, (tuple(inputs), dict(keywords or {})))
     explained = located("PyTorch cannot export the module", TiducError, module)
-    with explained, quiet(), own_derivatives(), python_of_scripted(), Replacing():
+    with explained, quiet(), own_derivatives(), Replacing():
         return torch.export.export(module, inputs, keywords, dynamic_shapes=dynamic_shapes, strict=False)
 
 
