@@ -15,6 +15,7 @@ from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.mlir.context import parse
 from tiduc.distributed import Rank, joined, rank
 from tiduc.distributed.local import run_locally
+from tiduc.distributed.service import native_output_dropped
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import parse_inputs, write_npz
 from tiduc.runtime.weights import part_readers, write_weights
@@ -107,6 +108,16 @@ def test_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(RequestError, match="no launcher has started this process"), joined():
         pass
+
+
+def test_native_output_is_dropped_only_in_the_block(capfd: pytest.CaptureFixture[str]) -> None:
+    """After the block, file descriptor 1 is standard output again, even if the block raises an exception."""
+    with pytest.raises(ValueError, match="a fault"), native_output_dropped():
+        os.write(1, b"dropped\n")
+        print("printed")
+        raise ValueError("a fault")
+    os.write(1, b"after\n")
+    assert capfd.readouterr().out == "printed\nafter\n"
 
 
 OTHERS_WAIT = """

@@ -104,9 +104,10 @@ def native_output_dropped() -> Iterator[None]:
     try:
         with open(own, "w", encoding=stream.encoding, errors=stream.errors, buffering=1) as sys.stdout:
             os.dup2(nothing, 1)
-            yield
-            sys.stdout.flush()
-            os.dup2(own, 1)
+            try:
+                yield
+            finally:
+                os.dup2(own, 1)
     finally:
         sys.stdout = stream
         os.close(nothing)
