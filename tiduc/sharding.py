@@ -31,9 +31,9 @@ def shard(
     """The program with the inputs named in `shardings` split among the devices of a mesh.
 
     `mesh` maps each axis to its size, in order. `shardings` lists, for each input, the axis that splits each dimension,
-    or None. Further dimensions and other inputs are not split. An output with the name of an input is split in the same
-    way, so that the new state of a training step can be the state of the next step. XLA chooses the shardings of all
-    other values.
+    or None. Further dimensions and other inputs are not split. An output with the name and the shape of an input is
+    split in the same way, so that the new state of a training step can be the state of the next step. XLA chooses the
+    shardings of all other values.
 
     `fully` is an axis for fully sharded data parallelism: it also splits each float input, along the largest dimension
     that it divides and that is not split yet. The program gathers such an input before it uses it. Inputs that the axis
@@ -69,9 +69,14 @@ def shard(
         module.operation.attributes[key] = attribute
     function = next(op for op in functions_in(module) if symbol(op) == program.name)
     _annotate(function, "arg_attrs", list(stored.values()))
-    outputs = [value.name for value in program.signature.outputs]
-    if any(name in stored for name in outputs):
-        _annotate(function, "res_attrs", [stored.get(name) for name in outputs])
+    states = [
+        stored[value.name]
+        if value.name in inputs and inputs[value.name].type.shape == value.type.shape
+        else None
+        for value in program.signature.outputs
+    ]
+    if any(axes is not None for axes in states):
+        _annotate(function, "res_attrs", states)
     _gather(function, [used[name] if used[name] != stored[name] else None for name in inputs])
     for key, number in (("num_partitions", prod(mesh.values())), ("num_replicas", 1)):
         module.operation.attributes[f"mhlo.{key}"] = ir.IntegerAttr.get(

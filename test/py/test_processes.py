@@ -170,6 +170,16 @@ def test_fully_sharded_inputs() -> None:
         shard(loss(), MESH, {}, "rows")
 
 
+def test_an_output_of_another_shape_than_its_input() -> None:
+    """The sharding of an input does not apply to an output with the same name and another number of dimensions."""
+    other = LOSS.replace("(tensor<f32>, ", '(tensor<f32> {tidu.name = "x"}, ')
+    split = shard(from_module(parse(other)), MESH, {"x": ["data"], "w": [None, "model"]})
+    assert [("sdy.sharding" in value.attributes) for value in split.outputs] == [False, True]
+    w, x = np.full((8, 16), 0.1, np.float32), np.ones((32, 8), np.float32)
+    total = split.compile(engine="xla")(w, x, np.zeros(4, np.int32))[0]
+    np.testing.assert_allclose(total, np.tanh(x @ w).sum(), rtol=1e-4)
+
+
 def test_arguments_by_parts() -> None:
     rng = np.random.default_rng(0)
     w, x = rng.standard_normal((8, 16), np.float32), rng.standard_normal((32, 8), np.float32)
