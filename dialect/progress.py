@@ -18,7 +18,8 @@ from typing import Protocol
 
 SIZE = 8192
 _STAGE = slice(0, 64)
-_FILE = slice(64, SIZE)
+_JOINED = 64
+_FILE = slice(65, SIZE)
 _LARGEST_SOURCE = 2**26  # the most bytes of a source that are saved for the driver
 
 
@@ -151,6 +152,21 @@ def work_on(file: str) -> None:
     files.add(file)
     size = _FILE.stop - _FILE.start
     _page[_FILE] = os.fsencode(file)[:size].ljust(size, b"\0")
+
+
+def join() -> None:
+    """Records that this process depends on other processes from now on: it may end because one of them has died."""
+    _page[_JOINED] = 1
+
+
+def leave() -> None:
+    """Records that this process does not depend on other processes any more."""
+    _page[_JOINED] = 0
+
+
+def has_joined() -> bool:
+    """Whether the process depends on other processes."""
+    return bool(_page[_JOINED])
 
 
 def keep(contents: bytes) -> None:

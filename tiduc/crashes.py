@@ -16,6 +16,7 @@ from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
 _LARGEST = 2**28  # in bytes; a larger file is not copied into the folder
+_LOST = re.compile(rb"distributed service|coordination service|gloo|nccl", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,15 @@ class Crash:
     source: bytes  # the bytes read from a pipe; empty if `file` can be read again
     said: bytes
     trace: bytes
+    joined: bool = False  # whether the worker communicated with processes of other drivers
+
+    @property
+    def has_lost_others(self) -> bool:
+        """Whether the worker ended because it could not reach another process: JAX then aborts, or raises an error."""
+        aborted = os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGABRT
+        failed = os.WIFEXITED(self.status)
+        message = self.said if aborted else self.trace if failed else b""
+        return self.joined and _LOST.search(message) is not None
 
     @property
     def ending(self) -> str:
@@ -44,12 +54,20 @@ class Crash:
 
 
 def report_crash(crash: Crash) -> None:
-    """Prints the diagnostic of a crash and saves a reproducer, unless memory ran out."""
+    """Prints the diagnostic of a crash. Saves a reproducer, unless memory ran out or another process has died."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file
     if out_of_memory(crash.said + crash.trace):
         report(no_memory())
+        return
+    if crash.has_lost_others:
+        report(
+            TiducError(
+                f"another process has died or cannot be reached, during {crash.stage}; see the errors of the others",
+                file,
+            )
+        )
         return
     killed = os.WIFSIGNALED(crash.status) and os.WTERMSIG(crash.status) == signal.SIGKILL
     why = "; the system may have run out of memory" if killed else ""

@@ -139,23 +139,31 @@ class _Shared:
         Prints the messages of native code. If the worker crashed, reports the crash.
         """
         said = _contents(self._said)
-        with (
-            suppress(OSError),
-            open(2, "wb", closefd=False) as errors,
-        ):  # `os.write` may write only some of the bytes
-            errors.write(said)
-        if self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED:
+        exited = self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if exited or arrived or number in _ENDING:
+            _print(said)
+        if exited:
             return os.WEXITSTATUS(status)
         if arrived:
             return 128 + arrived[0]
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        if number in _ENDING:  # the signal was sent only to the worker; the driver ends by it, too
+        if number in _ENDING:  # a signal that was sent only to the worker
             os.kill(os.getpid(), number)
         from tiduc.crashes import Crash, report_crash
 
         stage, file = progress.recorded()
-        report_crash(Crash(status, stage, file, _contents(self._source), said, _contents(self._trace)))
+        source, trace = _contents(self._source), _contents(self._trace)
+        crash = Crash(status, stage, file, source, said, trace, progress.has_joined())
+        if not crash.has_lost_others:
+            _print(said)
+        report_crash(crash)
         return 1
+
+
+def _print(said: bytes) -> None:
+    """Prints what native code has printed to standard error."""
+    with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all bytes, unlike `os.write`
+        errors.write(said)
 
 
 def _contents(descriptor: int) -> bytes:

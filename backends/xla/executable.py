@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tiduc.backends.xla.arrays import ReadByParts, Reader, ShardedArray, Sharding, is_reader
-from tiduc.dialect.errors import CompileError, RequestError, TiducError
+from tiduc.dialect.errors import CompileError, RequestError, TiducError, first_line
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue
@@ -153,13 +153,17 @@ class XlaExecutable:
     def gathered(self, array: ShardedArray) -> Array:
         """Copies a JAX array to the host as a whole, even if other processes hold parts of it.
 
-        All processes must call this function with their shards of the array, in the same order.
+        All processes must call this function with their shards of the array, in the same order. Raises `TiducError` if
+        another process has died.
         """
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.array(array)
         from jax.experimental import multihost_utils
 
-        gathered: Array = np.asarray(multihost_utils.process_allgather(array, tiled=True))
+        try:
+            gathered: Array = np.asarray(multihost_utils.process_allgather(array, tiled=True))
+        except Exception as error:  # jaxlib raises several types of exceptions
+            raise TiducError(f"{self.entry} failed while gathering a result: {first_line(error)}") from error
         return gathered
 
     def _global_array(self, parts: Sequence[ShardedArray], index: int) -> ShardedArray:

@@ -1,4 +1,4 @@
-"""Programs on several processes: launchers, shards, saved states, and processes that die."""
+"""Programs on several processes: arguments that are read by parts, and saved states."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.launched import IDENTITY, launched, without_launchers
 
 from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.cli import run
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.mlir.context import parse
-from tiduc.distributed import Rank, joined, rank
 from tiduc.distributed.local import run_locally
 from tiduc.distributed.service import native_output_dropped
 from tiduc.program import Program, from_module
@@ -21,7 +21,6 @@ from tiduc.runtime.arrays import parse_inputs, write_npz
 from tiduc.runtime.weights import part_readers, write_weights
 from tiduc.sharding import shard
 
-SCRIPT = str(Path(__file__).parent / "cases" / "on_processes.py")
 LOSS = """func.func @main(%w: tensor<8x16xf32>, %x: tensor<32x8xf32>, %n: tensor<4xi32>)
     -> (tensor<f32>, tensor<8x16xf32> {tidu.name = "w"}) {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -33,81 +32,10 @@ LOSS = """func.func @main(%w: tensor<8x16xf32>, %x: tensor<32x8xf32>, %n: tensor
   return %2, %w : tensor<f32>, tensor<8x16xf32>
 }"""
 MESH = {"data": 4, "model": 2}
-SLURM = {
-    "SLURM_JOB_ID": "17",
-    "SLURM_STEP_NODELIST": "node[03-04]",
-    "SLURM_PROCID": "1",
-    "SLURM_NTASKS": "4",
-    "SLURM_LOCALID": "1",
-}
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "2",
-    "OMPI_COMM_WORLD_SIZE": "3",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "2",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
-}
-KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "2"}
-ELSEWHERE = {"JAX_COORDINATOR_ADDRESS": "a:1"}
 
 
 def loss() -> Program:
     return from_module(parse(LOSS))
-
-
-@pytest.mark.parametrize(
-    "environment, expected",
-    [
-        ({}, None),
-        ({"TIDUC_PROCESS": "1", "TIDUC_PROCESSES": "2", **ELSEWHERE}, Rank("tiduc", 1, 2, 1, "a:1")),
-        (SLURM, Rank("Slurm", 1, 4, 1, None)),
-        ({**SLURM, "SLURM_STEP_NODELIST": ""}, Rank("Slurm", 1, 4, 1, None)),
-        ({name: value for name, value in SLURM.items() if name != "SLURM_STEP_NODELIST"}, None),
-        ({**SLURM, "PMI_RANK": "0", "PMI_SIZE": "1"}, Rank("Slurm", 1, 4, 1, None)),
-        ({**OPEN_MPI, **ELSEWHERE}, Rank("Open MPI", 2, 3, 2, "a:1")),
-        ({**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "1.0;tcp://h:1"}, Rank("Open MPI", 2, 3, 2, None)),
-        (
-            {"PMI_RANK": "0", "PMI_SIZE": "2", **ELSEWHERE},
-            Rank("MPICH or Intel MPI", 0, 2, None, "a:1"),
-        ),
-    ],
-)
-def test_the_variables_of_launchers(environment: dict[str, str], expected: Rank | None) -> None:
-    assert rank(None, environment) == expected
-
-
-def test_mpi_on_one_host_needs_no_address() -> None:
-    own = rank(3, OPEN_MPI)
-    assert own is not None and own.address is not None and own.address.startswith("127.0.0.1:")
-
-
-def test_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("socket.getfqdn", lambda: "job-2.pods.default.svc.cluster.local")
-    assert rank(4, KUBERNETES) == Rank("Kubernetes", 2, 4, None, "job-0.pods.default.svc.cluster.local:55527")
-    with pytest.raises(RequestError, match="Kubernetes does not say how many processes"):
-        rank(None, KUBERNETES)
-    monkeypatch.setattr("socket.getfqdn", lambda: "elsewhere")
-    with pytest.raises(RequestError, match="does not give the address .*: set JAX_COORDINATOR_ADDRESS"):
-        rank(4, KUBERNETES)
-
-
-@pytest.mark.parametrize(
-    "count, changes, words",
-    [
-        (2, {}, "Slurm has started 4 processes, and 2 were asked for"),
-        (None, {"SLURM_PROCID": "4"}, "SLURM_PROCID=4 is not the index of one of 4 processes"),
-        (None, {"SLURM_PROCID": "x"}, "SLURM_PROCID=x is not a number"),
-    ],
-)
-def test_wrong_variables(count: int | None, changes: dict[str, str], words: str) -> None:
-    with pytest.raises(RequestError, match=words):
-        rank(count, {**SLURM, **changes})
-
-
-def test_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TIDUC_PROCESS", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "JOB_COMPLETION_INDEX"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(RequestError, match="no launcher has started this process"), joined():
-        pass
 
 
 def test_native_output_is_dropped_only_in_the_block(capfd: pytest.CaptureFixture[str]) -> None:
@@ -118,39 +46,6 @@ def test_native_output_is_dropped_only_in_the_block(capfd: pytest.CaptureFixture
         raise ValueError("a fault")
     os.write(1, b"after\n")
     assert capfd.readouterr().out == "printed\nafter\n"
-
-
-OTHERS_WAIT = """
-import os, sys, time, signal
-mine = int(os.environ["TIDUC_PROCESS"])
-open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
-if mine == 1:
-    while len(os.listdir(sys.argv[1])) < 3: time.sleep(0.01)
-    ENDING
-if mine == 2:
-    print("Connection closed by peer", file=sys.stderr)
-    sys.exit(1)
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize(
-    "ending, expected",
-    [
-        ("print('a fault', file=sys.stderr); sys.exit(7)", (7, 1, "a fault\n", "")),
-        ("os.kill(os.getpid(), signal.SIGKILL)", (137, 1, "", "SIGKILL")),
-    ],
-)
-def test_a_process_that_dies_ends_the_others(
-    ending: str, expected: tuple[int, int, str, str], tmp_path: Path
-) -> None:
-    """The reported process is the cause, not one that fails because it communicates with the cause."""
-    script = OTHERS_WAIT.replace("ENDING", ending)
-    outcome = run_locally([sys.executable, "-c", script, str(tmp_path)], 3)
-    assert (outcome.status, outcome.process, outcome.errors, outcome.signal) == expected
-    for process in tmp_path.iterdir():
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(process.name), 0)
 
 
 def test_processes_that_succeed(capfd: pytest.CaptureFixture[str]) -> None:
@@ -236,14 +131,6 @@ def test_refused_command_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "several processes cannot read standard input" in capsys.readouterr().err
 
 
-def launched(action: str, processes: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    starting = (
-        "import sys; from tiduc.distributed import launch; sys.exit(launch(sys.argv[2:], int(sys.argv[1])))"
-    )
-    command = [sys.executable, "-c", starting, str(processes), sys.executable, SCRIPT, action, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500)
-
-
 @pytest.mark.slow
 def test_states_on_another_number_of_processes(tmp_path: Path) -> None:
     """Each process reads, holds and saves only its own shards."""
@@ -252,43 +139,6 @@ def test_states_on_another_number_of_processes(tmp_path: Path) -> None:
         done = launched(action, processes, tmp_path)
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"process 0 of {processes}: {action} is done\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "action, status, words",
-    [
-        ("raise", 1, "ValueError: process 1 has a fault\n"),
-        ("kill", 137, "error: process 1 was killed by SIGKILL\n"),
-    ],
-)
-def test_a_failure_while_others_communicate(action: str, status: int, words: str, tmp_path: Path) -> None:
-    done = launched(action, 2, tmp_path)
-    assert done.returncode == status and done.stderr.endswith(words)
-
-
-@pytest.mark.slow
-def test_a_death_without_a_common_parent(tmp_path: Path) -> None:
-    """Processes that another launcher has started end when one of them dies."""
-    from tiduc.distributed.local import free_port
-
-    own = {**os.environ, "TIDUC_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, SCRIPT, "kill", str(tmp_path)],
-            env={**own, "TIDUC_PROCESS": str(index)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(2)
-    ]
-    try:
-        errors = [process.communicate(timeout=300)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert started[1].returncode == -9
-    assert started[0].returncode != 0 and errors[0]
 
 
 @pytest.mark.slow
@@ -306,7 +156,10 @@ def test_the_command_on_two_processes(tmp_path: Path) -> None:
 
     def tiduc(*arguments: str) -> str:
         command = [sys.executable, "-m", "tiduc", "run", *arguments, "--engine", "xla"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
+        environment = without_launchers()
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=500, cwd=tmp_path, env=environment
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -318,8 +171,3 @@ def test_the_command_on_two_processes(tmp_path: Path) -> None:
     tiduc("again.mlir", "--processes", "1", "--weights", "state.orbax", "-o", "out.npz")
     with np.load(tmp_path / "out.npz") as written:
         np.testing.assert_array_equal(written["w"], w)
-
-
-IDENTITY = """func.func @main(%w: tensor<8x16xf32>) -> (tensor<8x16xf32> {tidu.name = "w"}) {
-  return %w : tensor<8x16xf32>
-}"""

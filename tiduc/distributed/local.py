@@ -18,7 +18,8 @@ from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 
 _GRACE = 1.0  # seconds between the first failure and the end of the others
 _COMMUNICATION = re.compile(
-    r"gloo|nccl|connection |coordination service|heartbeat|cannot connect", re.IGNORECASE
+    r"gloo|nccl|connection |coordination service|heartbeat|cannot connect|another process has died",
+    re.IGNORECASE,
 )
 
 

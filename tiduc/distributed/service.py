@@ -5,7 +5,9 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
+from tiduc.dialect import progress
 from tiduc.dialect.errors import RequestError, TiducError, first_line
 from tiduc.distributed.launchers import Rank, rank
 
@@ -23,13 +25,15 @@ def join(given: Rank, devices: int | None = None, target: str = "cpu", timeout: 
     all devices of its host. `timeout` is the time in seconds to wait for the other processes.
 
     If a process dies later, JAX ends the others within about `HEARTBEAT` seconds, or when they communicate with the
-    dead process. Raises `TiducError` if the processes cannot connect.
+    dead process. JAX also ends this process if another does not connect in time. `tiduc run` reports both cases.
+    Raises `TiducError` if JAX is missing, or cannot connect for another reason, such as a device that is in use.
     """
     try:
         import jax
     except ImportError:
         raise TiducError("the engine xla needs JAX: pip install 'tiduc[xla]'") from None
     local = None
+    progress.join()
     try:
         if target.startswith("cpu"):
             jax.config.update("jax_platforms", "cpu")
@@ -55,10 +59,17 @@ def join(given: Rank, devices: int | None = None, target: str = "cpu", timeout: 
 
 
 def leave() -> None:
-    """Disconnects this process, after all processes have called this function."""
+    """Disconnects this process, after all processes have called this function.
+
+    Raises `TiducError` if another process has died.
+    """
     import jax
 
-    jax.distributed.shutdown()
+    try:
+        jax.distributed.shutdown()
+    except Exception as error:  # JAX raises several types of exceptions
+        raise TiducError(f"another process has died: {first_line(error)}") from error
+    progress.leave()
 
 
 @contextmanager
@@ -68,28 +79,33 @@ def joined(devices: int | None = None, target: str = "cpu", count: int | None = 
     The arguments are those of `join` and `rank`. In the context, native code and child processes print nothing to
     standard output, where Gloo would report its connections. If the body raises an exception, prints the traceback and
     ends the process at once, because libraries would wait at exit for processes that wait for this one. Raises
-    `RequestError` if no launcher has started the process.
+    `RequestError` if no launcher has started the process, and the errors of `join` and `leave`.
     """
     own = rank(count)
     if own is None:
         raise RequestError(
             "no launcher has started this process: use tiduc.distributed.launch, srun or mpirun"
         )
-    try:
-        with native_output_dropped():
-            join(own, devices, target)
+    with native_output_dropped():
+        join(own, devices, target)
+        try:
             yield own
-    except BaseException as error:
-        status = error.code if isinstance(error, SystemExit) else 1
-        if not isinstance(error, SystemExit):
-            traceback.print_exc()
-        elif isinstance(status, str):
-            print(status, file=sys.stderr)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status if isinstance(status, int) else int(status is not None))
+        except BaseException as error:
+            _end(error)
     leave()
+
+
+def _end(error: BaseException) -> NoReturn:
+    """Ends this process at once, with the message and the exit status that Python gives the exception."""
+    status = error.code if isinstance(error, SystemExit) else 1
+    if not isinstance(error, SystemExit):
+        traceback.print_exc()
+    elif isinstance(status, str):
+        print(status, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))
 
 
 @contextmanager
