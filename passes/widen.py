@@ -1,14 +1,16 @@
-"""widen: converts a program to double precision. f64 replaces every float type, also within complex types.
+"""widen: converts a program to double precision. f64 replaces each other float type, also as the element of complex
+types.
 
     %0 = stablehlo.constant dense<2.0> : tensor<3xf32>     ->   %0 = stablehlo.constant dense<2.0> : tensor<3xf64>
     %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
            -> tensor<3xf32>                                            -> tensor<3xf64>
 
-The types of values, attributes and regions change. Conversions between float types and `reduce_precision` stay, but
-have no effect. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
-such as a bitcast or a quantization, keeps its types; conversions surround it.
+The pass changes the types of values, attributes and block arguments. Conversions between float types and
+`reduce_precision` remain, but have no effect. A call of a LAPACK routine becomes a call of the routine for double
+precision. An op that depends on the bits of its types, such as a bitcast or a quantization, keeps its types. The pass
+then converts its operands to these types and its results to f64.
 
-`tiduc check` runs the widened program: its rounding errors are far below the error of a wrong rule.
+`tiduc check` runs the widened program, because rounding errors in f64 are far smaller than the error of a wrong rule.
 """
 
 import functools
@@ -28,16 +30,16 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
-_DOUBLE = {"s": "d", "c": "z"}  # the letters for types in the names of LAPACK's routines
+_DOUBLE = {"s": "d", "c": "z"}  # the type letters of LAPACK's routines: single to double precision
 _BITS = {"exponent_bits": 11, "mantissa_bits": 52}
-_ALGORITHM = "algorithm"  # a dot_general's algorithm, which names the operands' types
+_ALGORITHM = "algorithm"  # the attribute of dot_general that names element types; removed from the widened op
 
 
 @stage
 def widen(module: ir.Module) -> None:
     """Widens a program to double precision: replaces every float type by f64.
 
-    It changes every function and graph of the module in place.
+    Changes all functions and graphs of the module in place.
     """
     ops = within(module.operation)
     types = [[x.type for x in op.operands] if _depends_on_bits(op) else None for op in ops]
@@ -57,7 +59,7 @@ def widen(module: ir.Module) -> None:
 
 @functools.cache
 def f64_type(type_: ir.Type) -> ir.Type:
-    """A type, or function type, with its float types replaced by f64."""
+    """Returns the type with f64 in place of each float type. Also accepts complex, tensor, tuple and function types."""
     if isinstance(type_, ir.FloatType):
         return ir.F64Type.get()
     if isinstance(type_, ir.ComplexType):
@@ -79,7 +81,10 @@ def _depends_on_bits(op: IrOp) -> bool:
 
 
 def _widen_attributes(op: IrOp) -> bool:
-    """Widens types and numbers in an op's attributes; False for a constant whose elements the bindings cannot read."""
+    """Widens the types and float constants in the attributes of an op.
+
+    Returns False if the op is a constant whose elements MLIR's Python bindings cannot read.
+    """
     for name in list(op.attributes):
         value = op.attributes[name]
         if isinstance(value, ir.TypeAttr):
@@ -102,8 +107,8 @@ def _widen_attributes(op: IrOp) -> bool:
 
 
 def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
-    """The elements of a constant, widened; None if the bindings cannot read them."""
-    if not isinstance(value, ir.DenseElementsAttr):  # a resource
+    """Returns the elements of a constant as f64, or None if MLIR's Python bindings cannot read them."""
+    if not isinstance(value, ir.DenseElementsAttr):  # a dense_resource attribute
         return None
     wide = ir.RankedTensorType(f64_type(value.type))
     if isinstance(value, ir.DenseFPElementsAttr):
@@ -112,13 +117,13 @@ def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
         if isinstance(ir.ShapedType(value.type).element_type, ir.F16Type | ir.F32Type):
             return dense(np.array(value), wide)
     text = str(value)
-    if "0x" in text:  # hexadecimal text gives the bits, which are another number in another type
+    if "0x" in text:  # hexadecimal text encodes bits, which would mean another number in f64
         return None
     return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
 
 
 def _convert(op: IrOp, types: Sequence[ir.Type]) -> None:
-    """Converts the widened operands of an op to these types, and widens its results."""
+    """Converts the f64 operands of an op back to their original types `types`, and converts its results to f64."""
     before = ir.InsertionPoint(op)
     for i, type_ in enumerate(types):
         if op.operands[i].type != type_:

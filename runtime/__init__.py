@@ -1,22 +1,22 @@
-"""Runs compiled modules on arrays; independent of the `tidu` dialect.
+"""Runs compiled modules on arrays. This package does not depend on the `tidu` dialect.
 
     import tiduc.runtime
 
     with tiduc.runtime.load("gradient.vmfb") as module:
         gradient = module["main"]
-        value, slope = gradient(w, x)  # NumPy arrays in, NumPy arrays out
-        w = gradient.keep(w, x)[1]  # ... and on the device
+        value, slope = gradient(w, x)  # takes NumPy arrays and returns NumPy arrays
+        w = gradient.keep(w, x)[1]  # leaves the results on the device
 
-    modules.py, loading.py, run.py      load a module, and call its functions
-    signature.py, checks.py, required_sizes.py      the types of arguments, and their checks before a call
-    devices.py, placement.py            devices, and arrays on them
+    modules.py, loading.py, run.py      load a module and call its functions
+    signature.py, checks.py, required_sizes.py      types of arguments, and checks of arguments before a call
+    devices.py, placement.py            devices and the arrays on them
     arrays.py, weights.py, files.py, irpa.py        arrays in files and as text
     cache.py                            compiled modules on disk
     isolated.py, worker.py, process.py  calls in other processes
-    lapack.py                           functions that modules call back
+    lapack.py                           Python functions that modules call
 
-This folder requires only NumPy and IREE's runtime, because a device has nothing else. Facts about IREE's compiler
-belong in `backends/iree/`. Each public name is imported on first use.
+This package requires only NumPy and IREE's runtime, because a machine that only runs modules may have nothing else.
+Facts about IREE's compiler belong in `backends/iree/`. Each public name is imported when it is first used.
 """
 
 from importlib import import_module

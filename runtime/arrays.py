@@ -1,8 +1,8 @@
-"""Reads and writes arrays as text and files: arguments and results of a run on the command line.
+"""Reads and writes arrays as text and as files, for the arguments and results of commands such as `tiduc run`.
 
 4xf32=1,2,3,4       2x2xf64=[[1,2],[3,4]]       4xf32=0 (all zero)      2xcomplex<f32>=1+2j,3
-@x.npy              @all.npz (each array of it)             @all.npz:weights        x=1,2,3 (by name)
-random              zeros               64x64xf32=random        1,2,3,4 (the type is the signature's)
+@x.npy              @all.npz (all its arrays)       @all.npz:weights        x=1,2,3 (for the input x)
+random              zeros               64x64xf32=random        1,2,3,4 (with the type of the input)
 """
 
 import math
@@ -28,13 +28,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 ROOM = Limits.mebibytes * 2**20
-"""The most bytes of all arrays of a run: half of this machine's memory, because a device gets a copy."""
+"""The limit on the total size in bytes of the arrays of a run.
+
+It is half of the memory of this machine, because a device gets a copy of each array.
+"""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def refuse_masked(x: object, called: str = "the array") -> None:
-    """Raises `InputError` for a masked array, or a list with one, because NumPy would ignore the mask."""
-    # `numpy.ma` takes 50 ms to import; no array is masked before it is imported.
+    """Raises `InputError` for a masked array, or for a list that contains one, because NumPy would ignore the mask."""
+    # Importing `numpy.ma` takes 50 ms. If nothing has imported it, no masked array exists.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
     if isinstance(x, list | tuple):
@@ -45,16 +48,17 @@ def refuse_masked(x: object, called: str = "the array") -> None:
 def parse_inputs(
     texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0, mapped: bool = False
 ) -> list[Array]:
-    """The arrays that `texts` describe, in the order of `inputs`.
+    """Returns the arrays that `texts` describe, in the order of `inputs`.
 
     - `NAME=TEXT` and `@file.npz:NAME` describe the input with that name. The other texts describe the remaining inputs,
       in order. One text may describe several arrays (`@all.npz`).
-    - The types of `inputs` complete texts without a type (`random`, `1,2,3`).
-    - `seed` (at least 0) and the position of an array seed `random`. `mapped` maps `.npy` files, beside `ROOM`.
+    - A text without a type (`random`, `1,2,3`) gets the type of the input that it describes.
+    - The random generator for `random` is seeded with `seed` (at least 0) and the position of the array. `mapped` maps
+      `.npy` files into memory; `ROOM` does not limit mapped files.
 
     Does not compare the number and types of the arrays with `inputs`; a call does. Raises `InputError` for malformed
     text, for a file that cannot be read, for arrays that take more than `ROOM` bytes together, and for an input that is
-    named twice. If a text names an input, also raises `InputError` for an input without an array.
+    named twice. If a text names an input, also raises `InputError` if any input has no array.
     """
     arrays: dict[int, Array] = {}
     placed = [_named(text, inputs) for text in texts]
@@ -87,12 +91,15 @@ def parse_inputs(
 
 
 def is_named(text: str, inputs: Sequence[SignatureValue]) -> bool:
-    """Whether a text names an input, as `x=1,2` and `@all.npz:x` do."""
+    """Whether a text names the input that it describes, as `x=1,2` and `@all.npz:x` do."""
     return _named(text, inputs)[0] is not None
 
 
 def _named(text: str, inputs: Sequence[SignatureValue]) -> tuple[int | None, str]:
-    """The position of the input that a text names, and the text without the name. (None, text) without a name."""
+    """Returns the position of the input that a text names, and the text without `NAME=`.
+
+    The position is None if the text names no input.
+    """
     places = {value.name: i for i, value in enumerate(inputs)}
     if text.startswith("@"):
         key = text.rpartition(".npz:")[2]
@@ -110,25 +117,25 @@ def _named(text: str, inputs: Sequence[SignatureValue]) -> tuple[int | None, str
 
 
 def _expected(inputs: Sequence[SignatureValue], index: int) -> TensorType | None:
-    """The type of input `index`; None if there are fewer inputs."""
+    """The type of input `index`, or None if there are fewer inputs."""
     return inputs[index].type if index < len(inputs) else None
 
 
 def _short(text: str) -> str:
-    """A text in quotes, shortened if it is long."""
     return repr(text if len(text) < 60 else f"{text[:57]}...")
 
 
 def parse_array(
     text: str,
     expected: TensorType | None = None,
-    generator: "np.random.Generator | None" = None,  # a string, because importing numpy.random takes time
+    generator: "np.random.Generator | None" = None,  # quoted, because importing numpy.random takes time
     room: int = ROOM,
 ) -> Array:
-    """The array that the text `TYPE=VALUES` describes. Without `TYPE=`, the type is `expected`.
+    """Returns the array that the text `TYPE=VALUES` describes. Without `TYPE=`, the array has the type `expected`.
 
-    VALUES is a list in row-major order, nested like the shape or flat; or one value for all elements; or `zeros`; or
-    `random` (see `random_array`). Raises `InputError` for malformed text, and for an array of more than `room` bytes.
+    VALUES is one of these: a list in row-major order, which is flat or nested like the shape; one value for all
+    elements; `zeros`; `random` (see `random_array`). Raises `InputError` for malformed text, and for an array of more
+    than `room` bytes.
 
     >>> parse_array("2x2xf32=[[1, 2], [3, 4]]")
     array([[1., 2.],
@@ -143,7 +150,9 @@ def parse_array(
             raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
         if values.strip() in ("zeros", "random") and None in type.shape:
             raise ValueError(f"{type} has a dynamic dimension: write the type with all sizes")
-        drawn = 16 if values.strip() == "random" else 0  # bytes per element while drawing
+        drawn = (
+            16 if values.strip() == "random" else 0
+        )  # additional bytes per element while numbers are drawn
         _check_room(math.prod(_sizes(type)) * (type.dtype.itemsize + drawn), room)
         if values.strip() == "zeros":
             return np.zeros(_sizes(type), type.dtype)
@@ -156,15 +165,16 @@ def parse_array(
 
 
 def _check_room(size: int, room: int) -> None:
-    """Raises ValueError if `size` bytes exceed `room`."""
+    """Raises ValueError if `size` exceeds `room`, the number of bytes that are left for arrays."""
     if size > room:
-        raise ValueError(f"too large: {size} bytes, but only {room} are left beside the other arrays")
+        raise ValueError(f"too large: {size} bytes, but the other arrays leave only {room} bytes")
 
 
 def random_array(type: TensorType, generator: "np.random.Generator") -> Array:
-    """An array of random elements: standard normal floats and complex numbers, integers from 0 to 9, booleans.
+    """Returns an array of random elements.
 
-    The type must be static. NumPy must have its element type.
+    Floats, and the parts of complex numbers, have a standard normal distribution. Integers are from 0 to 9. The type
+    must be static, and NumPy must have its element type.
     """
     dtype, shape = type.dtype, _sizes(type)
     assert dtype is not None
@@ -178,7 +188,7 @@ def random_array(type: TensorType, generator: "np.random.Generator") -> Array:
 
 
 def format_array(array: Array) -> str:
-    """The array as text that `parse_array` reads, with enough digits to restore each element exactly.
+    """Formats an array as text that `parse_array` reads, with enough digits to restore each element exactly.
 
     >>> format_array(np.array([[1, 2.5]], np.float32))
     '1x2xf32=[[1.0,2.5]]'
@@ -189,14 +199,14 @@ def format_array(array: Array) -> str:
             return f"[{','.join(map(written, part))}]"
         return str(part)
 
-    # str of a NumPy scalar is the shortest text that reads back as the same number; tolist would widen it first.
+    # str of a NumPy scalar is the shortest text for the number. `array.tolist()` would convert f32 to f64 first.
     spelled = np.array([str(element).lower().strip("()") for element in array.ravel()], object)
     body = written(spelled.reshape(array.shape).tolist()) if array.size else "[]"
     return f"{TensorType.of(array)}={body[1:-1] if array.ndim == 1 or not array.size else body}"
 
 
 def summary(array: Array) -> str:
-    """A line about an array that is too large to print: its type and, for floats, the range and the mean.
+    """Describes an array that is too large to print by its type and, for floats, by its range and mean.
 
     >>> summary(np.arange(5000, dtype=np.float64))
     '5000xf64 (from 0 to 4999, mean 2499.5; -o keeps the 5000 elements)'
@@ -216,14 +226,14 @@ def summary(array: Array) -> str:
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Writes the arrays to an `.npz` file under their names, atomically.
 
-    An element type that NumPy's format lacks (bf16, f8) is written as raw bytes, which `parse_inputs` restores with the
-    types of the signature. Raises `TiducError` if the file cannot be written.
+    If NumPy's format lacks the element type of an array (bf16, f8), the array is written as raw bytes. `parse_inputs`
+    converts these bytes to the type in the signature. Raises `TiducError` if the file cannot be written.
     """
-    # Not np.savez: it takes names as keyword arguments, and fails on some of them (`file`).
+    # np.savez takes the names as keyword arguments, and therefore fails for some names, such as `file`.
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             array = np.asanyarray(array)
-            # For dtypes of other packages, NumPy writes names that it cannot read.
+            # For dtypes that other packages define, NumPy would write type names that it cannot read.
             if array.dtype.isbuiltin == 2:
                 array = array.view(f"V{array.dtype.itemsize}")
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
@@ -231,15 +241,16 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None
 
 
 def _sizes(type: TensorType) -> tuple[int, ...]:
-    """The shape of a static type."""
     return tuple(size for size in type.shape if size is not None)
 
 
 def _listed(values: str, type: TensorType) -> Array:
-    """The array with these values: a list, nested like the shape or flat; or one value for all elements."""
+    """Returns the array with these values: a list, which is flat or nested like the shape, or one value for all
+    elements.
+    """
     assert type.dtype is not None
     words, shape = _nested(values)
-    with np.errstate(over="ignore"):  # `_element` has checked the range
+    with np.errstate(over="ignore"):  # `_element` checks the range
         parsed = np.array([_element(word, type.dtype) for word in words], dtype=type.dtype)
     known = None not in type.shape
     if shape == () and known:
@@ -255,7 +266,9 @@ def _listed(values: str, type: TensorType) -> Array:
 
 
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a bracketed list in row-major order, and the shape of the list. A word alone has shape ()."""
+    """Returns the words of a bracketed list in row-major order, and the shape of the list. The shape of a single word
+    is ().
+    """
     words: list[str] = []
     counts = [0]  # the number of items of each open bracket, outermost first
     sizes: dict[int, int] = {}  # the size at each depth
@@ -285,7 +298,7 @@ def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _element(word: str, dtype: "np.dtype[Any]") -> Any:
-    """The element that a word spells. Raises ValueError if the word spells no element of this dtype."""
+    """Returns the element of type `dtype` that a word spells. Raises ValueError if the word spells no such element."""
     if dtype.kind == "b":
         if word.lower() not in _BOOLEANS:
             raise ValueError(f"{word!r} is not a boolean: write true or false")
@@ -296,7 +309,7 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
         except ValueError:
             raise ValueError(f"{word!r} is not an integer") from None
         if not limits.min <= number <= limits.max:
-            raise ValueError(f"{word} does not fit {dtype}: {limits.min} to {limits.max}")
+            raise ValueError(f"{word} does not fit {dtype}, which ranges from {limits.min} to {limits.max}")
         return number
     try:
         value = complex(word) if dtype.kind == "c" else float(word)
@@ -309,9 +322,9 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
 
 
 def _read(name: str, room: int, mapped: bool = False) -> Iterator[Array]:
-    """Yields the arrays of `file.npy`, `file.npz` or `file.npz:key`, in the file's order.
+    """Yields the arrays of `file.npy`, `file.npz` or `file.npz:KEY`, in the order of the file.
 
-    `*` in the key matches any text.
+    In KEY, `*` matches any text.
     """
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
@@ -328,13 +341,14 @@ def _read(name: str, room: int, mapped: bool = False) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
-    """A context with the file opened by `np.load`, or with `mapped` an array mapped into memory.
+    """A context with the file as `np.load` opens it. With `mapped`, a `.npy` file is mapped into memory.
 
-    Raises `InputError` for a damaged file or another format, also while the block reads the file.
+    Raises `InputError` for a damaged file or another format, also if the body of the `with` statement discovers the
+    damage.
     """
     try:
         with open_regular(path) as file:
-            loaded = np.load(  # without pickles, which can run arbitrary code
+            loaded = np.load(  # pickles are not allowed, because they can run arbitrary code
                 path if mapped else _bounded(file, room), "r" if mapped else None, allow_pickle=False
             )
             yield loaded
@@ -344,14 +358,17 @@ def _numbers(path: str, room: int, mapped: bool = False) -> Iterator[Any]:
         raise
     except MemoryError as error:
         raise InputError(f"too large: {str(error) or 'out of memory'}", path) from error
-    except Exception as error:  # NumPy parses headers as Python, and reads any zip archive
-        # NumPy treats every unknown format as a pickle.
+    except Exception as error:  # for example, a SyntaxError, because NumPy parses headers as Python
+        # NumPy takes a file of an unknown format for a pickle; its message would mislead.
         reason = "" if "pickle" in str(error) else f": {error}"
         raise InputError(f"not a .npy or .npz file of numbers{reason}", path) from error
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """Returns `file`. Raises `ValueError` if it exceeds `room` and is not an archive; `_members` checks archives."""
+    """Returns `file`. Raises `ValueError` if the file is larger than `room` bytes, unless it is an archive.
+
+    `_members` checks the sizes in archives.
+    """
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)
@@ -359,24 +376,26 @@ def _bounded(file: BinaryIO, room: int) -> BinaryIO:
 
 
 def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Array]:
-    """Yields the arrays with these names in an archive."""
     assert archive.zip is not None  # it is open
     for name in names:
         known = archive.zip.NameToInfo
         member = known.get(f"{name}.npy") or known[name]
         _check_room(member.file_size, room)
-        # Other compression methods may expand a few bytes without limit before the size can be checked.
+        # With other compression methods, a few bytes could expand to any size, whatever the archive declares.
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
         array = archive[name]
-        if not isinstance(array, np.ndarray):  # for a member that is no .npy file, NumPy returns bytes
-            raise ValueError(f"{name!r} in it is not an array")
+        if not isinstance(array, np.ndarray):  # NumPy returns bytes for a member that is not a .npy file
+            raise ValueError(f"the archive's member {name!r} is not an array")
         room -= array.nbytes
         yield array
 
 
 def read_npz(path: str) -> dict[str, Array]:
-    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read or has another format."""
+    """Returns the arrays of an `.npz` file, by name.
+
+    Raises InputError if the file cannot be read or has another format.
+    """
     with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
             raise InputError("the file holds one array without a name, not an .npz archive", path)
@@ -384,7 +403,7 @@ def read_npz(path: str) -> dict[str, Array]:
 
 
 def _matching(pattern: str, keys: list[str]) -> list[str]:
-    """The key that equals the pattern. Otherwise all keys that the pattern matches, in order."""
+    """Returns the key that equals the pattern or, if no key does, all keys that the pattern matches, in order."""
     if pattern in keys:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
@@ -392,7 +411,10 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
 
 
 def restored(array: Array, expected: TensorType | None) -> Array:
-    """The array. Raw bytes become elements of the expected type if NumPy's format lacks this type (bf16, f8)."""
+    """Converts raw bytes, as `write_npz` writes them, to the expected type. Returns any other array unchanged.
+
+    Only arrays whose element type NumPy's format lacks (bf16, f8) are written as raw bytes.
+    """
     dtype = expected.dtype if expected else None
     if dtype is None or array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
         return array

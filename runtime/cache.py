@@ -1,17 +1,17 @@
 """The cache of compiled modules and imported models: a folder of files that any number of processes share.
 
-    key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
-    entry = KEY.vmfb: a digest of the key and the module, then the module
-    entry = KEY.import: a digest, then a model of PyTorch as StableHLO (models/torch/imports.py)
+    KEY          a digest of the normalized program, the flags, the compiler and, if a flag asks for the host, this CPU
+    KEY.vmfb     an entry: a digest of the key and the module, then the module
+    KEY.import   an entry: a digest of the key and the model, then an imported PyTorch model (models/torch/imports.py)
 
 Modules in the cache contain machine code. The folder must therefore belong to the user, and other users must not be
-able to write to the folder or to a folder above it. Otherwise the cache is not used, with a warning. Entries of other
-users are not used. Entries are written atomically. A damaged entry is detected and removed when it is read. If the
-cache exceeds its size, the least recently used entries are removed.
+able to write to the folder or to a folder above it. Otherwise tiduc warns and does not use the cache. It also ignores
+entries that belong to other users. Entries are written atomically. A damaged entry is detected and removed when it is
+read. If the entries exceed the size limit, the least recently used entries are removed.
 
     TIDUC_CACHE        the folder; `off` disables the cache. Default: `tiduc` in the user's cache folder
-    TIDUC_CACHE_SIZE   the most MiB that the cache holds. Default: 1024
-    TIDUC_CACHE_DAYS   the days that an unused entry is kept. Default: 30
+    TIDUC_CACHE_SIZE   the maximum size of the cache in MiB. Default: 1024
+    TIDUC_CACHE_DAYS   the number of days after which an unused entry is removed. Default: 30
 """
 
 import errno
@@ -37,7 +37,7 @@ from tiduc.runtime.private_folder import Folder, NotPrivate, opened
 _LAYOUT = b"tiduc cache 8\n"  # increment when keys or entries change
 _DIGEST = hashlib.sha256().digest_size
 MODULE, IMPORT = "vmfb", "import"
-"""The kinds of entries, which are the suffixes of their files: compiled modules, and imported models."""
+"""The kinds of entries: compiled modules and imported models. Each kind is the suffix of the entry's file name."""
 
 _ENTRY = re.compile(rf"[0-9a-f]{{64}}\.(?:{MODULE}|{IMPORT})")
 _UNFINISHED = re.compile(rf"\.{_ENTRY.pattern}\.[0-9a-f]{{8}}\.tmp")
@@ -47,15 +47,16 @@ _ABANDONED = 3600  # seconds after which an unfinished file is removed
 _TOKENS = re.compile(
     rb'"(?:[^"\\]|\\.)*"|//[^\n]*|\s+|#loc\d*\s*=\s*(?=loc\()|\bloc\(|[()]|[^"\s()/#l]+|.', re.DOTALL
 )
-# Prefixes of the lines of /proc/cpuinfo that identify a CPU: on x86, Arm, RISC-V.
+# The prefixes of the lines of /proc/cpuinfo that identify a CPU on x86, Arm and RISC-V.
 _CPU = ("vendor_id", "cpu family", "model", "stepping", "flags", "isa", "uarch", "Features", "CPU ")
 
 
 @dataclass(frozen=True)
 class Info:
-    """The cache's folder, contents and limits. `folder` is None if the cache is off.
+    """The state of the cache: its folder, the number and total bytes of its entries, and its limits in bytes and days.
 
-    `refused` is the reason why the folder is not trusted, or None if it is trusted.
+    `folder` is None if the cache is off. `refused` is the reason why the folder is not trusted, or None if it is
+    trusted.
     """
 
     folder: Path | None
@@ -67,7 +68,7 @@ class Info:
 
 
 def folder() -> Path | None:
-    """The folder of the cache, or None if the cache is off."""
+    """Returns the folder of the cache, or None if the cache is off."""
     chosen = os.environ.get("TIDUC_CACHE", "")
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
@@ -83,9 +84,10 @@ def folder() -> Path | None:
 
 @contextmanager
 def _opened(make: bool = False) -> Iterator[Folder]:
-    """The open folder.
+    """A context with the open folder of the cache.
 
-    Raises `OSError` if the cache is off or unusable. Warns, once for each reason, if it is not trusted.
+    Raises `OSError` if the cache is off, or if its folder cannot be opened or is not trusted. If the folder is not
+    trusted, also warns, once for each reason.
     """
     place = folder()
     if place is None:
@@ -104,7 +106,10 @@ def _warn(message: str) -> None:
 
 
 def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
-    """The key of a compilation, from the program, flags, compiler, and this CPU if a flag asks for the host."""
+    """Returns the key of a compilation.
+
+    The key is a digest of the program, the flags, the compiler and, if a flag asks for the host, this CPU.
+    """
     binary = os.stat(compiler)
     parts = [VERSION, compiler, str(binary.st_size), str(binary.st_mtime_ns), *flags]
     if any(flag.endswith("=host") for flag in flags):
@@ -113,7 +118,9 @@ def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
 
 
 def key_of(parts: Iterable[bytes | bytearray]) -> str:
-    """The key of a sequence of parts. Other sequences have other keys."""
+    """Returns the digest of a sequence of parts. It covers the lengths of the parts, so (ab, c) and (a, bc) have other
+    keys.
+    """
     digest = hashlib.sha256(_LAYOUT)
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
@@ -122,7 +129,8 @@ def key_of(parts: Iterable[bytes | bytearray]) -> str:
 
 
 def normalized(program: bytes) -> bytes:
-    r"""MLIR text without comments and locations, and with single spaces as white space. Bytecode stays unchanged.
+    r"""Removes comments and locations from MLIR text, and replaces white space by single spaces. Returns bytecode
+    unchanged.
 
     >>> normalized(b'func.func @f()  // a function\n{ return loc(#loc3) } loc("f.mlir":1:1)')
     b'func.func @f() { return }'
@@ -130,14 +138,14 @@ def normalized(program: bytes) -> bytes:
     if program.startswith(b"ML\xefR"):
         return program
     kept: list[bytes] = []
-    depth = 0  # the depth of brackets within a location
+    depth = 0  # the number of open parentheses within a location
     for token in _TOKENS.findall(program):
         if depth:
             depth += (token in (b"(", b"loc(")) - (token == b")")
         elif token == b"loc(":
             depth = 1
         elif token.startswith(b"#loc"):
-            continue  # `#loc3 = loc(...)`: the next tokens are the location
+            continue  # the beginning of `#loc3 = loc(...)`; the next tokens are the location
         elif token.startswith(b"//") or token.isspace():
             if kept and kept[-1] != b" ":
                 kept.append(b" ")
@@ -148,7 +156,9 @@ def normalized(program: bytes) -> bytes:
 
 @functools.cache
 def this_cpu() -> str:
-    """The model and features of this CPU, on which code for the compiler's target `host` depends."""
+    """Describes the model and the features of this CPU. Code that is compiled for the target CPU `host` depends on
+    them.
+    """
     described = {platform.machine(), platform.processor()}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         described |= {" ".join(line.split()) for line in file if line.startswith(_CPU)}
@@ -156,13 +166,14 @@ def this_cpu() -> str:
 
 
 def read(key: str, kind: str = MODULE) -> bytes | None:
-    """The module of this key, or the entry of another kind. None if it is missing or damaged.
+    """Returns the module, or the entry of another kind, with this key.
 
-    Raises `RequestError` if an environment variable of the cache is invalid.
+    Returns None if the entry is missing or damaged, and removes a damaged entry. Raises `RequestError` if an
+    environment variable of the cache is invalid.
     """
     if folder() is None:
         return None
-    limit, _ = _limit(), _days()  # check both variables before a long compilation
+    limit, _ = _limit(), _days()  # an invalid variable raises an error here, before a long compilation
     name = f"{key}.{kind}"
     with suppress(OSError), _opened() as own:
         contents = own.read(name, limit)
@@ -175,16 +186,17 @@ def read(key: str, kind: str = MODULE) -> bytes | None:
 
 
 def _digest(key: str, module: bytes) -> bytes:
-    """The digest at the start of an entry. It covers the key, so that a renamed entry counts as damaged."""
+    """The digest at the start of an entry. It covers the key, so that `read` treats a renamed entry as damaged."""
     digest = hashlib.sha256(f"{key}\n".encode())
     digest.update(module)
     return digest.digest()
 
 
 def write(key: str, module: bytes, kind: str = MODULE) -> None:
-    """Adds a module, or an entry of another kind, and removes old and excess entries.
+    """Adds a module, or an entry of another kind, to the cache. Then removes the entries that exceed the cache's
+    limits.
 
-    Ignores errors; the entry may then be missing.
+    Ignores errors. After an error, the entry may be missing.
     """
     with suppress(OSError, TiducError), _opened(make=True) as own:
         unfinished = f".{key}.{kind}.{secrets.token_hex(4)}.tmp"
@@ -208,7 +220,7 @@ def clear() -> int:
                 try:
                     own.remove(name)
                     removed += 1
-                except FileNotFoundError:  # another process was faster
+                except FileNotFoundError:  # another process has removed the entry
                     pass
                 except OSError as error:
                     raise TiducError(
@@ -220,7 +232,7 @@ def clear() -> int:
 
 
 def info() -> Info:
-    """The cache's folder, contents and limits. A folder that is not trusted is not read, and counts as empty."""
+    """Returns the state of the cache. A folder that is not trusted is not read, and its entries do not count."""
     place = folder()
     refused, sizes = None, list[int]()
     if place is not None:
@@ -234,7 +246,7 @@ def info() -> Info:
 
 @contextmanager
 def _readable(place: Path) -> Iterator[Folder | None]:
-    """The open folder, or None if it does not exist yet.
+    """A context with the open folder at `place`, or with None if the folder does not exist.
 
     Raises NotPrivate if the folder is not trusted, and TiducError for a system error.
     """
@@ -249,12 +261,12 @@ def _readable(place: Path) -> Iterator[Folder | None]:
 
 
 def _limit() -> int:
-    """The most bytes that the cache may hold."""
+    """The maximum size of the cache in bytes."""
     return int(_number("TIDUC_CACHE_SIZE", 1024) * 2**20)
 
 
 def _days() -> float:
-    """The number of days that an unused entry is kept."""
+    """The number of days after which an unused entry is removed."""
     return _number("TIDUC_CACHE_DAYS", 30)
 
 
@@ -270,7 +282,9 @@ def _number(variable: str, default: float) -> float:
 
 
 def _entries(own: Folder, name: re.Pattern[str] = _ENTRY) -> list[tuple[str, os.stat_result]]:
-    """The files in the folder whose names match `name`. Raises TiducError for a system error."""
+    """The names and the status of the files in the folder whose names match `name`. Raises TiducError for a system
+    error.
+    """
     try:
         return [(found, status) for found, status in own.files() if name.fullmatch(found)]
     except OSError as error:
@@ -278,7 +292,7 @@ def _entries(own: Folder, name: re.Pattern[str] = _ENTRY) -> list[tuple[str, os.
 
 
 def _prune(own: Folder) -> None:
-    """Removes old entries, and the least recently used entries beyond the size limit."""
+    """Removes abandoned unfinished files and expired entries, then the least recently used entries beyond the limit."""
     now, left = time.time(), _limit()
     for name, status in _entries(own, _UNFINISHED):
         if now - status.st_mtime > _ABANDONED:

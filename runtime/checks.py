@@ -1,4 +1,4 @@
-"""Checks arguments against a signature before a call: count, dtypes, shapes."""
+"""Checks the number, the dtypes and the shapes of arguments against a signature before a call."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from tiduc.runtime.signature import Signature, SignatureValue, TensorType, Typed
 
 
 def check_arguments(entry: str, signature: Signature, arguments: Sequence[ArrayLike]) -> list[Array]:
-    """The arguments as arrays. Raises InputError if they do not match the signature."""
+    """Returns the arguments as arrays. Raises InputError if the arguments do not match the signature."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
     arrays = [checked(x, value, i) for i, (x, value) in enumerate(pairs)]
@@ -22,7 +22,7 @@ def check_arguments(entry: str, signature: Signature, arguments: Sequence[ArrayL
 
 
 def check_count(entry: str, signature: Signature, arguments: Sequence[object]) -> None:
-    """Raises InputError, which lists the inputs, if the number of arguments is wrong."""
+    """Raises InputError if the number of arguments is wrong. The message lists the inputs."""
     inputs = signature.inputs
     if len(arguments) != len(inputs):
         listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
@@ -31,9 +31,10 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[object]) -
 
 
 def checked(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
-    """The argument as a C-contiguous array with the dtype and shape of the input `value`.
+    """Converts an argument to a C-contiguous array, and checks the dtype and the shape of the array.
 
-    Otherwise raises `InputError`, with the argument's name and its expected and actual type.
+    Raises `InputError` if the dtype or the shape differs from that of the input `value`. The message gives the name of
+    the argument, its expected type and its actual type.
     """
     expected = value.type
     called = f"argument {index} ({value.name})"
@@ -55,7 +56,7 @@ def check_type(array: NDArray[Any] | DeviceArray, value: SignatureValue, index: 
     expected = value.type
     called = f"argument {index} ({value.name})"
     if expected.dtype is None:
-        raise InputError(f"{called} has type {expected}, an element type that NumPy does not have")
+        raise InputError(f"{called} has type {expected}, whose element type NumPy does not have")
     if array.dtype != expected.dtype:
         raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
     if not expected.accepts(array.shape):
@@ -63,14 +64,17 @@ def check_type(array: NDArray[Any] | DeviceArray, value: SignatureValue, index: 
 
 
 def check_sizes(signature: Signature, arrays: Sequence[TypedArray]) -> None:
-    """Raises InputError for the first dynamic size that contradicts the other sizes."""
+    """Checks the sizes of dynamic dimensions against `signature.sizes` and `signature.required`.
+
+    Raises InputError for the first size that differs from its expected size, and for the first violated relation.
+    """
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:
         size, expected = shapes[known.input][known.dimension], known.value(shapes)
         if size != expected:
             called = f"argument {known.input} ({signature.inputs[known.input].name})"
             others = " and ".join(dict.fromkeys(signature.inputs[i].name for _, i, _ in known.terms))
-            after = f" beside {others}" if others else ""
+            after = f", given the shape of {others}" if others else ""
             raise InputError(
                 f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
             )

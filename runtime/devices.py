@@ -18,19 +18,19 @@ from tiduc.runtime.uses import Uses, renew
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Integers, because the binding looks up members of an enumeration in each call.
+# These are integers, because the binding would look up the members of an enumeration in each call.
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
 LARGE = 2**16
-"""The fewest bytes of arrays that are passed to and from IREE without a copy."""
+"""The smallest size in bytes of an array that is passed to or from IREE without a copy."""
 _ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
 
 
 class Device:
-    """An open device, which copies arrays from and to the host."""
+    """An open device of IREE, with methods that copy arrays between the device and the host."""
 
     def __init__(self, hal: rt.HalDevice, name: str) -> None:
         self.hal, self.name = hal, name
@@ -38,9 +38,12 @@ class Device:
         self._copy = hal.allocator.allocate_buffer_copy
 
     def upload(self, array: Array, element: int) -> rt.HalBufferView:
-        """A buffer view with a copy of a C-contiguous array. `element` is IREE's element type."""
+        """Copies a C-contiguous array to the device and returns a buffer view of the copy.
+
+        `element` is IREE's element type.
+        """
         try:
-            return self._copy(  # type: ignore[return-value]  # a view, since it has an element type
+            return self._copy(  # type: ignore[return-value]  # given an element type, it returns a view
                 memory_type=_MEMORY,
                 allowed_usage=_USAGE,
                 device=self.hal,
@@ -53,19 +56,19 @@ class Device:
     def trim(self) -> None:
         """On CPUs, returns the memory of freed arrays to the system.
 
-        The caching allocator reuses the memory of a freed array only for an array of equal size. At its limit, it
-        returns the memory that was freed last. Without `trim`, the memory of past programs would stay allocated, and
-        each call would allocate the memory of the current program again.
+        The caching allocator reuses the memory of a freed array only for an array of equal size. When the allocator
+        reaches its limit, it returns the memory that was freed last. Without `trim`, it would therefore keep the memory
+        of past programs, and allocate the memory of the current program in each call.
         """
         if self.on_host and not is_inherited(self.name):
             self.hal.allocator.trim()
 
     def lend(self, array: Array, element: int) -> rt.HalBufferView:
-        """A buffer view of the memory of an array that nothing writes to.
+        """Returns a buffer view that shares the memory of `array`. Nothing may write to this memory.
 
-        Returns a view of a copy if IREE cannot use the memory. IREE's CPU devices accept only memory that is aligned to
-        64 bytes, as PyTorch's arrays are, because kernels rely on this alignment. NumPy does not export read-only
-        arrays, or arrays of types that DLPack lacks.
+        Returns a view of a copy if IREE cannot share the memory. IREE's CPU devices accept only memory that is aligned
+        to 64 bytes, because kernels rely on the alignment; PyTorch aligns its arrays this way. NumPy does not export
+        read-only arrays, or arrays of types that DLPack lacks.
         """
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
@@ -75,27 +78,24 @@ class Device:
         return self.upload(array, element)
 
     def download(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """A copy of the contents of a buffer view, in memory that the caller owns."""
+        """Returns the contents of a buffer view as an array that owns its memory."""
         buffer, shape = view.get_buffer(), view.shape
-        if 0 in shape:  # an empty array has nothing to map
+        if 0 in shape:  # the buffer of an empty array cannot be mapped
             return np.empty(shape, dtype)
         if not buffer.allowed_usage() & _MAPPABLE:
             buffer = self._staged(buffer)
         return _mapped(buffer, shape, dtype).copy()
 
     def taken(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """An array that uses the memory of a buffer view. The caller may write to the array.
-
-        The device must be `on_host`.
-        """
+        """Returns a writable array that shares the memory of a buffer view. The device must be `on_host`."""
         array = _mapped(view.get_buffer(), view.shape, dtype)
         return np.asarray(_Memory(array, self)).view(dtype).reshape(array.shape)
 
     def _staged(self, source: rt.HalBuffer) -> rt.HalBuffer:
-        """A copy of a device's buffer in memory that the host can map.
+        """Copies a buffer of the device to a buffer that the host can map, and returns the new buffer.
 
-        Does not use `iree.runtime.DeviceArray.to_host`, which imports NumPy's memory: Vulkan's drivers reject memory
-        that is not page-aligned.
+        `iree.runtime.DeviceArray.to_host` would do this, but it imports memory of NumPy, and Vulkan drivers reject
+        memory that is not page-aligned.
         """
         if is_inherited(self.name):
             raise TiducError(_INHERITED.format(self.name))
@@ -110,22 +110,22 @@ class Device:
 
 
 def as_number(element: rt.HalElementType | None) -> int:
-    """IREE's element type as the number that IREE's functions take."""
-    number: int = int(element)  # type: ignore[call-overload]  # the stub does not say that it is a number
+    """Converts IREE's element type to the number that IREE's functions take."""
+    number: int = int(element)  # type: ignore[call-overload]  # the stub hides that the type is a number
     return number
 
 
 def _mapped(buffer: rt.HalBuffer, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
-    """The memory of a buffer as a read-only array."""
+    """Maps a buffer into the host's memory and returns a read-only array of this memory."""
     # MappedMemory.asarray is several times slower.
-    return np.ndarray(shape, dtype, buffer.map())  # type: ignore[arg-type]  # a buffer: see above
+    return np.ndarray(shape, dtype, buffer.map())  # type: ignore[arg-type]  # supports the buffer protocol
 
 
 class _Memory:
     """Presents the memory of a read-only array to NumPy as writable bytes."""
 
     def __init__(self, array: Array, device: Device) -> None:
-        self._array, self._device = array, device  # both objects live as long as the memory is in use
+        self._array, self._device = array, device  # keeps both alive while the memory is in use
         self.__array_interface__ = {
             "version": 3,
             "shape": (array.nbytes,),
@@ -135,11 +135,11 @@ class _Memory:
 
 
 class DeviceArray:
-    """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
+    """An array on a device. `Executable.keep` and `Module.put` return such arrays.
 
-    The array is read-only. A call that gets the array as a donated argument overwrites it; the array cannot be used
-    afterwards. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an array at
-    once (`uses.py`).
+    The array is read-only. A call that takes the array as a donated argument overwrites it, and the array cannot be
+    used afterwards. NumPy and libraries that support DLPack copy the array to the host. Several threads may use an
+    array at once (`uses.py`).
     """
 
     __slots__ = ("_device", "_view", "dtype", "readers", "shape")
@@ -151,17 +151,17 @@ class DeviceArray:
         self.readers = 0
 
     def numpy(self) -> Array:
-        """A copy on the host. Raises InputError if the array was donated."""
+        """Copies the array to the host. Raises InputError if the array was donated."""
         with Uses([self]) as uses:
             return self._device.download(uses.views[0], self.dtype)
 
     @property
     def is_donated(self) -> bool:
-        """Whether a call has overwritten the array."""
+        """Whether the array was a donated argument of a call, which has overwritten it."""
         return self._view is None
 
     def view(self) -> rt.HalBufferView:
-        """IREE's buffer view. Raises InputError if the array was donated."""
+        """Returns IREE's buffer view. Raises InputError if the array was donated."""
         view = self._view  # read once, since another thread may donate the array
         if view is None:
             raise InputError(f"{self!r} was overwritten by a call that it was donated to")
@@ -177,7 +177,7 @@ class DeviceArray:
         return len(self.shape)
 
     def give_away(self) -> None:
-        """Marks the array as donated: its memory now belongs to another array."""
+        """Marks the array as donated. Any later use of the array raises InputError."""
         self._view = None
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
@@ -196,15 +196,15 @@ class DeviceArray:
         return float(self.numpy())
 
     def __repr__(self) -> str:
-        state = "given away" if self._view is None else self._device.name
+        state = "donated" if self._view is None else self._device.name
         return f"<DeviceArray {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype} ({state})>"
 
 
 def open_device(name: str, target: str, location: str = "") -> Device:
-    """Opens the device of this name, such as `local-sync`, `cuda` or `vulkan://GPU-...`.
+    """Opens the device with this name, such as `local-sync`, `cuda` or `vulkan://GPU-...`.
 
-    Raises `TiducError` if this machine has no such device, or if modules for the target give wrong numbers on the
-    device. `location` is the name of the module to load, for errors.
+    Raises `TiducError` if this machine has no such device, or if modules for the target would compute wrong results on
+    the device. `location` is the name of the module to load, for error messages.
     """
     if not name:
         raise TiducError(f"modules for target {target!r} do not run on this machine", location)
@@ -222,10 +222,10 @@ _SOFTWARE = "llvmpipe"
 
 
 def check_threads(name: str, target: str, location: str = "") -> None:
-    """Raises `TiducError` if a Vulkan device and the target have subgroups (threads in lockstep) of different sizes.
+    """Raises `TiducError` if the subgroups of a Vulkan device do not have the size that the target requires.
 
-    The driver does not check the size. Subgroups have 4 or 8 threads on Mesa's llvmpipe, which runs in software, and 32
-    or 64 on GPUs.
+    A subgroup is a set of threads that run in lockstep. It has 4 or 8 threads on Mesa's llvmpipe, which runs in
+    software, and 32 or 64 on GPUs. The driver does not check the size.
     """
     base, _, variant = target.partition(":")
     if base != "vulkan" or not variant:
@@ -239,24 +239,24 @@ def check_threads(name: str, target: str, location: str = "") -> None:
 
 
 POISONED = "#poisoned"
-"""The suffix of the name of a CPU device that fills allocated memory with the byte 0xCD and does not reuse memory.
+"""The suffix of the name of a CPU device that fills allocated memory with the byte 0xCD and never reuses memory.
 
-Floats of this byte are large: -4.3e8 in f32 and -6.4e66 in f64. They show that a result depends on uninitialized
-memory.
+A float whose bytes are all 0xCD is large: -4.3e8 in f32 and -6.4e66 in f64. Such numbers in a result show that the
+result depends on uninitialized memory.
 """
 
 _OPENING = Lock()
 _ALLOCATOR = f"caching:*=*;{max(1024, memory() // 4)}mib;512"
-"""The caching allocator. It keeps up to 512 free buffers; all buffers take up to a quarter of the memory.
+"""The specification of IREE's caching allocator. It keeps up to 512 free buffers, within a quarter of the memory.
 
-The results of a network's gradient, a hundred or more, are freed together and would displace other buffers. The
-gradient of a language model with 124M parameters takes 760 MiB beyond its arguments. If its buffers were not kept, page
-faults would take a quarter of the time of a call.
+A gradient of a network has a hundred or more results. They are freed together, and would displace other buffers if the
+allocator kept fewer. The gradient of a language model with 124M parameters takes 760 MiB in addition to its arguments.
+If the allocator did not keep these buffers, page faults would take a quarter of the time of a call.
 """
 
 
 def _hal_device(name: str) -> rt.HalDevice:
-    """IREE's device of this name, which all modules share.
+    """Returns IREE's device with this name. All modules share the device.
 
     On CPUs, a caching allocator reuses the memory of freed arrays. The C library would return the memory of large
     arrays to the system, and a call of a small program would spend most of its time on page faults.
@@ -266,7 +266,7 @@ def _hal_device(name: str) -> rt.HalDevice:
         allocators = [_ALLOCATOR] if name == plain else ["debug"]
         driver = rt.get_driver(plain) if is_cpu else None
         _OPEN[name] = (
-            driver.create_device_by_uri(plain, allocators=allocators)  # type: ignore[arg-type]  # or their names
+            driver.create_device_by_uri(plain, allocators=allocators)  # type: ignore[arg-type]  # the stub lacks names
             if driver
             else rt.get_device(name)
         )
@@ -284,7 +284,7 @@ _parents: frozenset[str] = frozenset()
 
 
 def is_inherited(name: str) -> bool:
-    """Whether the parent process opened the device before it forked this process. Never true for `local-sync`."""
+    """Whether the parent process opened the device before it forked this process. Always false for `local-sync`."""
     return name in _parents
 
 
@@ -293,13 +293,13 @@ def _after_fork() -> None:
     global _OPENING, _parents
     _OPENING = Lock()
     renew()
-    for hal in _OPEN.values():  # never destroyed: that would wait for a thread of the parent
+    for hal in _OPEN.values():  # never destroy a device, because this would wait for a thread of the parent
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(hal))
     _parents |= _OPEN.keys() - {"local-sync"}
 
 
 def _at_exit() -> None:
-    """In a forked process, suppresses the bindings' messages about devices that were never destroyed."""
+    """In a forked process, suppresses the messages of IREE's bindings about devices that were never destroyed."""
     if os.getpid() != _PROCESS and _OPEN:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -311,9 +311,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_device(name: str) -> bool:
-    """Whether this machine has the device of this name.
+    """Whether this machine has the device with this name.
 
-    Closes the device again if it was not open: IREE's idle Vulkan devices keep two cores busy on Mesa's llvmpipe.
+    If the device was not open, it does not stay open, because IREE's idle Vulkan devices keep two cores busy on Mesa's
+    llvmpipe.
     """
     if is_inherited(name):
         return False
@@ -325,7 +326,9 @@ def has_device(name: str) -> bool:
 
 
 def available_devices() -> Sequence[str]:
-    """The names of this machine's devices, for `load`: `local-sync`, `vulkan://GPU-...`."""
+    """Returns the names of this machine's devices, such as `local-sync` and `vulkan://GPU-...`. `load` takes these
+    names.
+    """
     devices = []
     for driver in rt.query_available_drivers():
         try:
@@ -337,6 +340,6 @@ def available_devices() -> Sequence[str]:
 
 
 def message_of_iree(error: Exception) -> str:
-    """The message of an IREE error, without the native stack trace."""
+    """Returns the message of an IREE error without the native stack trace."""
     line = str(error).partition("\n")[0]
     return line.rpartition(".c:")[2].partition(": ")[2] or line if ".c:" in line else line

@@ -1,4 +1,4 @@
-"""Atomic writes of files, and bounded reads."""
+"""Writes files atomically, and reads files within limits."""
 
 import errno
 import os
@@ -13,17 +13,19 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.reading import read_whole
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
-"""In a block of `written_together`: maps the temporary names of the files written so far to their final names."""
+"""Maps the temporary name of each file that `written_whole` has written to its final name.
+
+It is None outside the body of a `with written_together()` statement.
+"""
 
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """Files that `written_whole` writes in the block get their final names when the block ends.
+    """A context in which files that `written_whole` writes get their final names only when the context ends.
 
-    If the block raises an error, no file is renamed.
-
-    Use this for a command whose output files are useful only together. Pipes and devices are written immediately, so
-    write them last. Raises `TiducError`, located at the file, if a file cannot be renamed.
+    If the body of the `with` statement raises an error, the files are removed. Use this context for a command whose
+    output files are useful only together. Pipes and devices are written immediately, so write them last. Raises
+    `TiducError`, located at the file, if a file cannot be renamed.
     """
     waiting: dict[str, str] = {}
     token = _waiting.set(waiting)
@@ -44,15 +46,16 @@ def written_together() -> Iterator[None]:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file that gets the name `path` when the block ends, and is removed if the block raises an error.
+    """A context with a binary file to write. The file gets the name `path` when the context ends.
 
-    The file is written beside `path` under a temporary name and then renamed, so that a reader sees either the old file
-    or the complete new file. A pipe, a terminal or a device such as `/dev/null` is written directly. For several files
-    that belong together, see `written_together`. Raises `TiducError`, located at `path`, if the file cannot be written.
+    If the body of the `with` statement raises an error, the file is removed. The file is written beside `path` under a
+    temporary name and then renamed, so that a reader sees either the old file or the complete new file. A pipe, a
+    terminal or a device such as `/dev/null` is written directly. For several files that belong together, see
+    `written_together`. Raises `TiducError`, located at `path`, if the file cannot be written.
     """
     if os.fspath(path).endswith(("/", os.sep)):
         raise TiducError("cannot write: the name is that of a folder", os.fspath(path))
-    # A symbolic link is kept; its target is replaced.
+    # If `path` is a symbolic link, the file that it points to is replaced, and the link stays.
     target = os.path.realpath(path)
     try:
         if os.path.exists(target) and not os.path.isfile(target):
@@ -65,7 +68,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         folder, name = os.path.split(target)
         unfinished = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
         try:
-            # The files of tempfile are private to the user, but this file needs the usual permissions.
+            # `tempfile` is not used, because its files are private to the user. This file gets the usual permissions.
             with open(unfinished, "xb") as file:
                 yield file
             if waiting is None:
@@ -81,7 +84,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file, with the limits of `read_whole`.
+    """Returns all bytes of a file. The limits of `read_whole` apply.
 
     Raises `TiducError`, located at `path`, if the file cannot be read.
     """
@@ -92,7 +95,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> BinaryIO:
-    """Opens a regular file for reading. Raises `OSError` for a folder, a pipe or a device, without blocking.
+    """Opens a regular file for reading. Raises `OSError` for a folder, a pipe or a device, without waiting.
 
     `folder` is the descriptor of the folder that contains a relative path; the default is the current folder.
     """

@@ -1,10 +1,10 @@
-"""Checks IREE's parameter archives (`.irpa`): all ranges in an archive must be inside the file.
+"""Checks that all ranges in an IREE parameter archive (`.irpa`) are inside the file.
 
     header    "IRPA", version, header's size, next header, flags, count and range of entries, ranges of texts and data
     entry     its size, kind, flags, ranges of its name and its metadata (in the texts); for kind 2, also
               its alignment and its range (in the data)
 
-IREE's reader adds offsets and lengths without checking for overflow, and would read outside the file.
+IREE's reader does not check whether the sum of an offset and a length overflows, and would then read outside the file.
 """
 
 import os
@@ -20,7 +20,7 @@ _IN_FILE = 2
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raises `ValueError` if a range in an archive is outside the file. Does not check files of other formats.
+    """Raises `ValueError` if a range in an archive is outside the file. Ignores files of other formats.
 
     Raises `OSError` if the file cannot be read or is not regular.
     """
@@ -57,9 +57,9 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
 
 
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
-    """The range in the file of `length` bytes at `offset` in the range `outer`.
+    """Returns the range, as offset and length in the file, of `length` bytes at `offset` within the range `outer`.
 
-    Raises `ValueError` if `offset` + `length` exceeds the length of `outer`.
+    Raises `ValueError` if `offset` + `length` exceeds the length of `outer`. `name` describes the range in the message.
     """
     if offset + length > outer[1]:
         raise ValueError(f"{name} ends after the section that contains it")

@@ -1,7 +1,7 @@
-"""Compiled modules in a separate process: a module that crashes or hangs does not end the caller's process.
+"""Runs compiled modules in a separate process. A module that crashes or hangs does not end the caller's process.
 
     module = tiduc.runtime.load("gradient.vmfb", isolated=True)
-    value, slope = module["main"](w, x)  # arrays go to the process and come back as copies
+    value, slope = module["main"](w, x)  # arguments and results are copied between the processes
 
 This is not a sandbox: machine code in the process has all rights of the user.
 """
@@ -27,9 +27,9 @@ R = TypeVar("R")
 
 
 class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
-    """A compiled module in another process: its functions by name. As a context manager, it ends the process.
+    """A compiled module that runs in another process. It maps the names of the module's functions to these functions.
 
-    After the process has died, every call raises `TiducError`.
+    As a context manager, it ends the process. After the process has died, every call raises `TiducError`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         self._functions = {f: IsolatedExecutable(self, f, *said) for f, said in signatures.items()}
 
     def call(self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
-        """Calls a function in the process and returns its result.
+        """Calls a Python function in the process and returns the function's result.
 
         Raises `TiducError` if the process dies during the call.
         """
@@ -65,7 +65,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
                 raise TiducError(f"the process that runs the module {error}", self._name) from error
 
     def __getitem__(self, entry: str) -> "IsolatedExecutable":
-        """The function of this name. Raises RequestError for an unknown name."""
+        """Returns the function with this name. Raises RequestError for an unknown name."""
         if entry not in self._functions:
             listed = ", ".join(self._functions)
             raise RequestError(f"no function {entry!r} in the module; it has: {listed}", self._name)
@@ -93,10 +93,11 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
 
 
 class IsolatedExecutable:
-    """A function of an isolated module, from arrays to a tuple of arrays.
+    """A function of an isolated module. It takes arrays and returns a tuple of arrays.
 
-    `entry` is its name. `signature` has its inputs and outputs. `donated` has the positions of the inputs that a call
-    overwrites; only the copies in the process are overwritten.
+    `entry` is the name of the function, and `signature` describes its inputs and outputs. `donated` lists the positions
+    of the inputs that the compiled function overwrites. The caller's arrays stay unchanged, because the process has
+    copies.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ class IsolatedExecutable:
         self._module, self.entry, self.signature, self.donated = module, entry, signature, donated
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments.
+        """Returns the outputs for these arguments.
 
-        Raises the errors of `check_arguments` before the process gets the arguments.
+        Checks the arguments before it sends them to the process. Raises the errors of `check_arguments`.
         """
         arrays = [np.asarray(x) if isinstance(x, DeviceArray) else x for x in arguments]
         return self._module.call(_run, self.entry, *check_arguments(self.entry, self.signature, arrays))

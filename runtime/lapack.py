@@ -1,11 +1,11 @@
-"""Factorizations on the host: functions that compiled modules import, computed by NumPy's LAPACK.
+"""Matrix factorizations that compiled modules import. NumPy's LAPACK computes them on the host.
 
-    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that host.py writes (backends/iree/linear_algebra)
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      a call in a module (backends/iree/linear_algebra/host.py)
     w, v = numpy.linalg.eigh(x)                          the code that runs, in the thread that called the module
 
-Arrays are batches of matrices, with three dimensions. `info` has one number for each matrix. The number is 1 if the
-matrix is not finite or the iteration does not converge, and the other results of the matrix are then NaN. NumPy
-computes in double precision for all element types.
+Arrays are batches of matrices and have three dimensions. `info` has one number for each matrix. The number is 1 if the
+matrix is not finite or the iteration does not converge, and the other results for the matrix are then NaN. Otherwise,
+the number is 0. NumPy computes in double precision for all element types.
 """
 
 import threading
@@ -21,17 +21,26 @@ from tiduc.runtime.devices import Array, Device, as_number, message_of_iree
 Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
-"""The module whose functions compiled modules import. IREE's error names it if a context lacks it."""
+"""The name of the module that exports these functions. If a context lacks the module, IREE's error message has this
+name.
+"""
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
-"""The suffixes of function names, by element type."""
+"""Maps the suffixes of function names to element types."""
 
 _raised = threading.local()
-"""The exception that a function of this file raised in this thread. IREE's error has only the exception's text."""
+"""`_raised.error` is the exception that a function of this file raised in this thread.
+
+It is stored because IREE's own error contains only the text of the exception.
+"""
 
 
 def lapack_module(device: Device) -> rt.VmModule:
-    """An IREE module of these functions, for a context of modules that import them. Results are on the device."""
+    """Returns an IREE module with the functions of `FUNCTIONS`. A context needs it for modules that import these
+    functions.
+
+    The arguments and results of the functions are on `device`.
+    """
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
     for name, (function, taken, given) in FUNCTIONS.items():
         for suffix, dtype in _DTYPES.items():
@@ -41,9 +50,9 @@ def lapack_module(device: Device) -> rt.VmModule:
 
 
 def error_of_lapack() -> Exception | None:
-    """Returns, and then forgets, the error that a function raised in this thread.
+    """Returns the exception that a function of this file raised in this thread, and forgets it.
 
-    Raises a `KeyboardInterrupt` again.
+    Returns None if no function raised an exception. Raises a `KeyboardInterrupt` instead of returning it.
     """
     error, _raised.error = getattr(_raised, "error", None), None
     if error is None or isinstance(error, Exception):
@@ -54,17 +63,17 @@ def error_of_lapack() -> Exception | None:
 def _called(
     device: Device, name: str, function: Function, dtype: np.dtype[np.generic], _: None, *given: rt.VmRef
 ) -> rt.VmRef | tuple[rt.VmRef, ...]:
-    """Calls a function with arrays on the device. Arguments and results are references to IREE's buffer views."""
+    """Calls a function with arrays from the device. `given`, and the results, are references to IREE's buffer views."""
     views: list[rt.HalBufferView] = []
     try:
-        views += [ref.deref(rt.HalBufferView) for ref in given]  # type: ignore[misc]  # None only on request
+        views += [ref.deref(rt.HalBufferView) for ref in given]  # type: ignore[misc]  # never None here
         with np.errstate(all="ignore"):
             results = function(*[device.download(view, dtype) for view in views])
         refs = [_uploaded(device, y) for y in results]
     except Exception as error:
         of = " and ".join("x".join(map(str, view.shape)) for view in views)
         text = message_of_iree(error) or type(error).__name__
-        _raised.error = RuntimeError(f"{MODULE}.{name} failed on {of} numbers: {text}")
+        _raised.error = RuntimeError(f"{MODULE}.{name} failed on arrays of shape {of}: {text}")
         raise
     except BaseException as error:
         _raised.error = error
@@ -80,7 +89,10 @@ def _uploaded(device: Device, y: Array) -> rt.VmRef:
 
 
 def cholesky(x: Array) -> Sequence[Array]:
-    """The lower factors. If a pivot is not positive, its column and later columns are NaN. Ignores the upper half."""
+    """Returns the lower Cholesky factors of a batch of matrices. Reads only the lower triangles.
+
+    If a pivot is not positive, the factor is NaN in the lower triangle, from the column of the pivot on.
+    """
     try:
         return (np.linalg.cholesky(x),)
     except np.linalg.LinAlgError:
@@ -88,10 +100,10 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """The lower Cholesky factor of a matrix that is not positive definite.
+    """Returns the lower Cholesky factor of a matrix that is not positive definite, up to the first pivot that fails.
 
-    Let n be the size of the largest leading block with a factor, found by bisection. The lower triangle is NaN from
-    column n on.
+    Let n be the size of the largest leading block that has a factor; bisection finds n. From column n on, the lower
+    triangle of the result is NaN.
     """
     done, beyond = 0, len(a) + 1
     while beyond - done > 1:
@@ -109,16 +121,17 @@ def _up_to_failure(a: Array) -> Array:
 
 
 def qr(x: Array) -> Sequence[Array]:
-    """The results of LAPACK's geqrf: R with the Householder vectors below it, and tau."""
+    """Returns the results of LAPACK's geqrf: R with the Householder vectors below the diagonal, and tau."""
     packed, tau = np.linalg.qr(x, mode="raw")
     return np.swapaxes(packed, -1, -2), tau
 
 
 def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Array]:
-    """Q c, or Q^H c if `adjoint`, where Q is the product of the reflections 1 - tau_j v_j v_j^H.
+    """Returns Q c, or Q^H c if `adjoint`, where Q is the product of the reflections 1 - tau_j v_j v_j^H.
 
-    Q equals 1 - v t v^H, where the inverse of t has 1 / tau on its diagonal, and v^H v above (Joffrain, Low,
-    Quintana-Orti, van de Geijn, "Accumulating Householder transformations, revisited", 2006).
+    Q equals 1 - v t v^H. The inverse of t is upper triangular; it has 1 / tau on the diagonal, and the elements of v^H
+    v above the diagonal (Joffrain, Low, Quintana-Orti, van de Geijn, "Accumulating Householder transformations,
+    revisited", 2006).
     """
     m, k = packed.shape[-2], tau.shape[-1]
     none = tau == 0
@@ -127,7 +140,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
     inverse[:, range(k), range(k)] = 1 / np.where(none, 1, tau)
     try:
         return (c - v @ np.linalg.solve(_adjoint(inverse) if adjoint else inverse, _adjoint(v) @ c),)
-    except np.linalg.LinAlgError:  # raised if tau of a matrix is not finite
+    except np.linalg.LinAlgError:  # raised if an element of tau is not finite
         if len(c) == 1:
             return (np.full_like(c, np.nan),)
         each = zip(packed[:, None], tau[:, None], c[:, None], strict=True)
@@ -135,7 +148,11 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
 
 
 def with_info(decomposed: Function) -> Function:
-    """Wraps a decomposition. Adds the result `info`. For a matrix that cannot be decomposed, results are NaN."""
+    """Returns a function that calls `decomposed` on a batch of matrices and appends the result `info`.
+
+    `info` is 1 for each matrix that is not finite or cannot be decomposed, and 0 for the others. For a matrix with
+    `info` 1, the other results are NaN.
+    """
 
     def run(x: Array) -> Sequence[Array]:
         failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
@@ -157,7 +174,9 @@ def with_info(decomposed: Function) -> Function:
 
 
 def _decomposed_or_zero(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
-    """The decomposition of one matrix, and False. If it fails: the decomposition of a zero matrix, and True."""
+    """Returns the decomposition of one matrix, and False. If it fails, returns the decomposition of a zero matrix, and
+    True.
+    """
     try:
         return decomposed(a[None]), False
     except np.linalg.LinAlgError:
@@ -180,9 +199,9 @@ def _svd(x: Array, full: bool) -> Sequence[Array]:
 
 
 def _complex(y: Array, like: Array) -> Array:
-    """The array as complex numbers with the precision of `like`.
+    """Converts an array to complex numbers with the precision of `like`.
 
-    NumPy returns real numbers if all imaginary parts are 0.
+    NumPy returns real eigenvalues and eigenvectors if all imaginary parts are 0.
     """
     return y.astype(np.result_type(like, np.complex64), copy=False)
 
@@ -204,4 +223,4 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "svd_full": (with_info(partial(_svd, full=True)), 1, 4),
     "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 1, 2),
 }
-"""Maps each name to a function of batches of matrices, with the numbers of its arguments and results."""
+"""Maps each name to a function on batches of matrices, the number of its arguments, and the number of its results."""

@@ -1,4 +1,4 @@
-"""Loads compiled modules with IREE's runtime: a context, and functions by name."""
+"""Loads compiled modules into a context of IREE's runtime, and looks up their functions by name."""
 
 import io
 import os
@@ -39,7 +39,11 @@ _TOO_MANY = re.compile(r"binding count (\d+) > (\d+)|requiring (\d+) bindings ex
 
 
 class Loaded:
-    """A module loaded for devices. `context` is None after the module is closed. `device` receives the arguments."""
+    """A module that is loaded for one or more devices.
+
+    `context` is IREE's context, or None after the module is closed. `device` is the device to which arguments are
+    copied.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Loaded:
         module for this target, or if a device or a parameter is missing.
         """
         self.vmfb, self.name = vmfb, name
-        # For pickles, which load the module again in another process.
+        # A pickle stores these arguments, and loads the module again from them.
         self.arguments = vmfb, target, name, tuple(devices), parameters
         instance = rt.VmInstance()
         module = _module(instance, vmfb, name)
@@ -72,11 +76,11 @@ class Loaded:
         self.context: rt.VmContext | None = _context(instance, modules, opened, target, name)
         self._module: rt.VmModule | None = module
         _LOADED.add(self)
-        # `__init` runs on loading; it is not for callers.
+        # IREE calls `__init` while it loads the module. Users do not call it.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
     def entry_or_default(self, entry: str | None) -> str:
-        """The name of the function to call: `entry`, or the only function, or `main`.
+        """Returns `entry` or, if it is None, the name of the only function, or else `main`.
 
         Raises `RequestError` if the module has no such function.
         """
@@ -89,15 +93,17 @@ class Loaded:
         return entry
 
     def function(self, entry: str) -> rt.VmFunction:
-        """IREE's function of this name. Raises RequestError if the module is closed."""
+        """Returns IREE's object for the function with this name. Raises RequestError if the module is closed."""
         if self._module is None:
             raise self.unusable()
         return _function(self._module, entry)
 
     def signature(self, entry: str) -> Signature:
-        """The signature of a function: tiduc's signature, or else IREE's declaration, which has generic names.
+        """Returns the signature of a function.
 
-        Raises `TiducError` if tiduc's signature contradicts IREE's declaration, which the compiled code follows.
+        The signature is the one that tiduc stored in the module or, if there is none, IREE's declaration, which has
+        generic names. Raises `TiducError` if tiduc's signature contradicts IREE's declaration, which the compiled code
+        follows.
         """
         reflection = self._reflections[entry]
         try:
@@ -111,7 +117,9 @@ class Loaded:
             raise TiducError(f"the function does not describe its arguments: {error}", self.name) from error
 
     def unusable(self) -> TiducError:
-        """The error for a module without a context."""
+        """Returns the error to raise if the module has no context, because it is closed or because the process was
+        forked.
+        """
         if is_inherited(self.device.name):
             return TiducError(
                 f"the module was loaded for the device {self.device.name} before this process was forked, "
@@ -122,12 +130,12 @@ class Loaded:
         return RequestError("the module is closed", self.name)
 
     def donated(self, entry: str) -> tuple[int, ...]:
-        """The positions of the inputs that a call of the function overwrites."""
+        """Returns the positions of the inputs that a call of the function overwrites."""
         declaration = self._reflections[entry].get(DECLARATION, "")
         return tuple(sorted(donated(without_name(declaration, entry))))
 
     def _reflected(self, key: str) -> set[str]:
-        """The values of one of tiduc's reflection attributes, over all functions of the module."""
+        """The values of the reflection attribute `key` of all functions of the module."""
         return {reflection.get(key, "") for reflection in self._reflections.values()} - {""}
 
     def close(self) -> None:
@@ -150,11 +158,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def _module(instance: rt.VmInstance, vmfb: bytes, name: str) -> rt.VmModule:
-    """The module in these bytes, without a context. Raises TiducError if the bytes are not a module."""
+    """Returns the module in these bytes, not yet in a context. Raises TiducError if the bytes are not a module."""
     try:
         _check_sums(vmfb)
         module = rt.VmModule.copy_buffer(instance, vmfb)
-        for function in module.function_names:  # raises for names and attributes that are not text
+        for function in module.function_names:  # raises an error if a name or an attribute is not valid text
             _ = _function(module, function).reflection
         return module
     except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
@@ -171,21 +179,22 @@ def _function(module: rt.VmModule, name: str) -> rt.VmFunction:
 
 
 def _check_sums(vmfb: bytes) -> None:
-    """Raises BadZipFile if a checksum is wrong: IREE would run the damaged machine code."""
+    """Raises BadZipFile if a checksum of the module is wrong, because IREE would run the damaged machine code."""
     if vmfb.startswith(b"PK\x03\x04"):  # `iree-compile` writes zip archives; other modules have no checksum
         with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
-                raise zipfile.BadZipFile("its parts are compressed")
+                raise zipfile.BadZipFile("the parts of the archive are compressed")
             damaged = archive.testzip()
         if damaged is not None:
             raise zipfile.BadZipFile(f"the checksum of {damaged} differs")
 
 
 def _devices(declared: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: `devices`, or by default `local-task` or the target's device.
+    """Returns the devices for which a module is loaded.
 
-    A module that declares `local-sync` needs the stack of the caller's thread. Raises `TiducError` if such a module
-    would run on `local-task`.
+    They are `devices` if given. Otherwise, the device is `local-task` if the module declares it and the target's device
+    is `local-sync`, and else the target's device. A module that declares `local-sync` needs the stack of the caller's
+    thread, so `TiducError` is raised if such a module would run on `local-task`.
     """
     usual = usual_device(target)
     if "local-sync" in declared and any(device.startswith("local-task") for device in devices or [usual]):
@@ -198,7 +207,7 @@ def _devices(declared: set[str], target: str, name: str, devices: Sequence[str])
 
 
 def _reflections(module: rt.VmModule, name: str) -> dict[str, dict[str, str]]:
-    """The reflection attributes of each function of a module."""
+    """Returns the reflection attributes of each function of a module."""
     try:
         return {f: dict(_function(module, f).reflection) for f in module.function_names}
     except (ValueError, RuntimeError) as error:  # for example, text that is not UTF-8
@@ -208,7 +217,7 @@ def _reflections(module: rt.VmModule, name: str) -> dict[str, dict[str, str]]:
 
 
 def _parameters(instance: rt.VmInstance, path: str | os.PathLike[str]) -> rt.VmModule:
-    """IREE's parameter module for an archive. It maps the archive into memory."""
+    """Returns an IREE module that provides the parameters in an archive. Maps the archive into memory."""
     index = rt.ParameterIndex()
     try:
         check_archive(path)
@@ -229,7 +238,7 @@ def _context(
     target: str,
     name: str,
 ) -> rt.VmContext:
-    """A context with the modules loaded for the devices."""
+    """Loads the modules for the devices into a new context, and returns the context."""
     try:
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
         return rt.VmContext(instance, [hal, *modules])
@@ -246,8 +255,8 @@ def _context(
             ) from error
         raise TiducError(_no_temporary_files() or _other_device(str(error), target), name) from error
     finally:
-        # Only one thread at a time, because a new file may get the number of a descriptor that another thread
-        # has just closed.
+        # Only one thread at a time may close leaked files. If another thread has just closed a descriptor, a new
+        # file may get the number of this descriptor.
         with _CLOSING:
             _close_leaked_files()
 
@@ -258,11 +267,14 @@ _TARGETS = {
     "x86_64": "x86_64", "cuda-nvptx-fb": "cuda", "rocm-hsaco-fb": "hip", "metal-msl-fb": "metal",
     "vulkan-spirv-fb": "vulkan", "vmvx-bytecode-fb": "vmvx",
 }  # fmt: skip
-"""tiduc's targets. The keys are suffixes of IREE's executable formats, such as `embedded-elf-x86_64`."""
+"""Maps the suffixes of IREE's executable formats, such as `embedded-elf-x86_64`, to tiduc's targets."""
 
 
 def _other_device(message: str, target: str) -> str:
-    """The message for a module that does not load. Names the module's target and CPU if IREE's message names them."""
+    """Returns the error message for a module that does not load.
+
+    The message names the target and the CPU for which the module was compiled, if IREE's message contains them.
+    """
     match = _FORMAT.search(message)
     if match is None and "no executable loader registered" in message:
         return (
@@ -282,9 +294,9 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """The reason why IREE cannot write temporary files, or None.
+    """Returns the reason why IREE cannot write temporary files, or None if it can.
 
-    IREE loads a module's libraries from temporary files.
+    IREE loads the libraries in a module from temporary files.
     """
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
@@ -297,15 +309,15 @@ def _no_temporary_files() -> str | None:
 
 
 def _close_leaked_files() -> None:
-    """Closes and removes the empty files that IREE leaks, one for each shared library that it loads.
+    """Closes and removes the empty files that IREE leaks. It leaks one file for each shared library that it loads.
 
-    Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, which
+    Otherwise, a process runs out of file descriptors after about a thousand modules. Nothing reads these files; they
     only reserve names. A test in test_runtime.py fails once IREE stops leaking them.
     """
     if not sys.platform.startswith("linux"):
         return
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the descriptor of the listing, and maybe others, are closed by now
+        with suppress(OSError):  # `listdir` has closed its own descriptor, and other threads may close theirs
             path = os.readlink(f"/proc/self/fd/{descriptor}")
             if _PLACEHOLDER.fullmatch(path):
                 os.close(int(descriptor))

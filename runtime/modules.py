@@ -1,4 +1,4 @@
-"""`load` loads a compiled module, in this process or in a separate process."""
+"""`load` loads a compiled module in this process or in a separate process."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tiduc.runtime.isolated import IsolatedModule
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Module
 
-# At run time, `overload` would keep this module's globals alive, and with them the devices, after IREE is unloaded.
+# At run time, `overload` would keep this file's globals alive. They refer to devices, which must not outlive IREE.
 if TYPE_CHECKING:
 
     @overload
@@ -42,13 +42,13 @@ def load(
     isolated: bool = False,
     limits: Limits | None = None,
 ) -> Module | IsolatedModule:
-    """Loads the module in a `.vmfb` file, or in the file's bytes. Raises `TiducError` if that fails.
+    """Loads a module from a `.vmfb` file, or from the bytes of such a file. Raises `TiducError` if that fails.
 
-    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the target's
-    default device, as in `tiduc.runtime.available_devices()`. A module for several devices needs one name for each.
-    `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads. With `isolated`, a
-    separate process loads and runs the module, so that a crash becomes a `TiducError`. `limits` are the time and the
-    memory for loading and for each call.
+    `target` is the target for which the module was compiled. `devices` names the devices to use instead of the target's
+    default device; `tiduc.runtime.available_devices()` lists the names. A module for several devices needs a name for
+    each device. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads. With
+    `isolated`, a separate process loads and runs the module, and a crash raises `TiducError`. `limits` are the limits
+    of time and memory for loading the module and for each call; they apply only with `isolated`.
     """
     vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
     if isolated:

@@ -1,4 +1,4 @@
-"""The device of IREE's runtime that runs the modules of each target."""
+"""For each target, the device of IREE's runtime that runs the target's modules."""
 
 import platform
 from difflib import get_close_matches
@@ -23,13 +23,14 @@ _USUAL = {
     "wasm32": "",
     "x86_64": "local-sync" if _IS_X86_64_LINUX else "",
 }
-"""For each target, the device that runs its modules on this kind of machine, or "" if there is none."""
+"""Maps each target to the device that runs its modules on this kind of machine, or to "" if there is none."""
 
 
 def usual_device(target: str) -> str:
-    """The device for a target or a variant, such as `cuda:sm_86`. Empty if this machine has no such device.
+    """Returns the device that runs the modules of a target, or of a variant of a target, such as `cuda:sm_86`.
 
-    Raises `TiducError`, which lists the targets, for an unknown target.
+    Returns "" if this kind of machine has no such device. Raises `TiducError` for an unknown target; the message lists
+    the targets.
     """
     base = target.partition(":")[0]
     if base not in _USUAL:

@@ -1,4 +1,4 @@
-"""Runs a program in a child process within limits. The child ends when the caller is interrupted or dies."""
+"""Runs a program in a child process within limits. If the caller is interrupted or dies, the child ends too."""
 
 import os
 import shutil
@@ -13,16 +13,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-_LOOK = 0.2  # seconds between checks of `stop`
+_LOOK = 0.2  # the number of seconds between checks of `stop`
 
-# A keeper is a shell that waits until the process that started it dies, then kills the process group $1 and removes the
-# folder $2. The starting process holds the write end of the keeper's standard input. A line tells the keeper that the
-# process has cleaned up itself. End of file without a line means that the process has died.
+# A keeper is a shell that waits until its parent process dies, then kills the process group $1 and removes the folder
+# $2. The parent holds the write end of the keeper's standard input. If the parent needs the keeper no longer, it writes
+# a line, and the keeper exits. If the keeper reads end of file without a line, the parent has died.
 _KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
 
 def memory() -> int:
-    """The memory in MiB of this machine, or of its container if that has less. 16 GiB if unknown."""
+    """Returns the memory of this machine in MiB or, if it is lower, the memory limit of the container.
+
+    Returns 16384 if the memory of the machine is unknown.
+    """
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -42,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended. `code` is negative for a signal, and None for a timeout."""
+    """How a process ended. `code` is the exit status, or a negative signal number, or None after a timeout."""
 
     code: int | None
     output: bytes
@@ -62,14 +65,15 @@ def run_within(
     errors: str | None = None,
     printed: int | None = subprocess.PIPE,
 ) -> Ended:
-    """Runs a command with `program` as standard input, until it ends or reaches a limit.
+    """Runs a command with `program` as standard input, until the command ends or reaches a limit.
 
-    `errors` names a file for standard error, which others can read while the command runs. `printed` is the `stdout` of
-    `subprocess.Popen`; only with `subprocess.PIPE`, the result has the output. The process and its children
-    are killed if this call ends early (`KeyboardInterrupt`, `stop`, a limit), or if the caller's process dies, even by
-    SIGKILL. Raises `Stopped` once `stop` is set, and `OSError` if the command does not start.
+    `errors` names a file for standard error, which other processes can read while the command runs. `printed` is passed
+    to `subprocess.Popen` as `stdout`. The result contains the standard output only if `printed` is `subprocess.PIPE`.
+    The process and its children are killed if this call ends early (`KeyboardInterrupt`, `stop`, a limit), or if the
+    caller's process dies, even by SIGKILL. Raises `Stopped` once `stop` is set, and `OSError` if the command does not
+    start.
     """
-    # A process group of its own: the compiler starts a linker, which must end with the compiler.
+    # The process gets a new process group. The compiler starts a linker, and both must be killed together.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
     told = None if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
@@ -105,10 +109,11 @@ def run_within(
 
 
 def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
-    """Writes the standard input of a process in a thread. The thread ends when the process has read it or has died.
+    """Writes the standard input of a process in a thread. The thread ends when the process has read the input or has
+    died.
 
-    `Popen.communicate` cannot write the input. After a timeout, Python 3.11 drops the rest and keeps the pipe open, so
-    that the process would wait for ever.
+    `Popen.communicate` cannot write the input. After a timeout, Python 3.11 drops the rest of the input and keeps the
+    pipe open, so the process would wait forever.
     """
     stream, process.stdin = process.stdin, None
     assert stream is not None
@@ -121,7 +126,7 @@ def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
 
 
 def _text(told: BinaryIO | None, piped: bytes) -> str:
-    """The standard error of an ended process: the contents of the file `told`, or else `piped`."""
+    """Returns the standard error of an ended process: the contents of the file `told` or, if it is None, `piped`."""
     if told is not None:
         told.seek(0)
         piped = told.read()
@@ -130,7 +135,7 @@ def _text(told: BinaryIO | None, piped: bytes) -> str:
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A temporary folder. It is removed at the end of the block, or when this process dies inside the block."""
+    """A context with a temporary folder. The folder is removed when the context ends or when this process dies."""
     folder, keeper = "", None
     try:
         with _signals_held():
@@ -143,11 +148,12 @@ def scratch_folder() -> Iterator[str]:
 
 
 def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
-    """Starts a process that waits until this process dies, then kills a process group and removes a folder.
+    """Starts a shell that waits until this process dies, then kills a process group and removes a folder.
 
-    PR_SET_PDEATHSIG cannot replace this process, for three reasons. It must be set between fork and exec, where Python
-    code is unsafe with threads. It does not reach children of the process, such as a linker. It does not remove the
-    folder. A shell starts in a millisecond. A session of its own protects the shell from the terminal's signals.
+    PR_SET_PDEATHSIG cannot replace the shell, for three reasons. It must be set between fork and exec, where Python
+    code is unsafe with threads. It does not affect the children of a process, such as a linker. It does not remove the
+    folder. The shell starts in a millisecond. It runs in a new session, so that signals of the terminal do not reach
+    it.
     """
     if os.name != "posix":
         return None
@@ -171,9 +177,10 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Delays signals that would end this process to the end of the block, because a starting child cannot be killed.
+    """A context in which signals that would end this process are delayed until the context ends.
 
-    Other threads need no delay, because Python runs signal handlers in the main thread only.
+    Otherwise, a signal could end this process while it starts a child, and nothing would kill the child. Other threads
+    need no delay, because Python runs signal handlers only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -195,7 +202,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:
-    """The seconds until `stop` or the deadline must be checked. None if there is neither."""
+    """Returns the number of seconds to wait before `stop` or the deadline is checked, or None if there is neither."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     if stop is None:
         return left
@@ -203,11 +210,11 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
 
 
 def limit_memory(mebibytes: int, process: int = 0) -> None:
-    """Limits the memory that a process may allocate, on Linux. Process 0 is this process; 0 MiB changes nothing.
+    """Limits the memory that a process may allocate, on Linux. Process 0 is this process. 0 MiB changes nothing.
 
-    A child is limited from outside while it waits for its input, because code between fork and exec is unsafe with
-    threads. The limit is on data (RLIMIT_DATA), not on address space, because much reserved address space is never
-    used. The hard limit of this process does not change, so that its children may get a higher limit.
+    This process limits a child while the child waits for its input, because code between fork and exec is unsafe with
+    threads. The limit applies to data (RLIMIT_DATA), not to address space, because much of the reserved address space
+    is never used. The hard limit of this process does not change, so that its children may get a higher limit.
     """
     if not 0 < mebibytes < 2**40 or not sys.platform.startswith("linux"):
         return
@@ -227,7 +234,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             os.killpg(process.pid, signal.SIGKILL)
         elif process.poll() is None:
             process.kill()
-    # No output is read any more, and children of the process may hold the pipes open.
+    # The pipes are closed without reading to their end, because children of the process may hold them open.
     for pipe in (process.stdin, process.stdout, process.stderr):
         with suppress(OSError, ValueError):
             if pipe is not None:

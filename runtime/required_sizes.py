@@ -1,8 +1,8 @@
-"""Relations between dynamic dimensions of a function's inputs, checked before a call.
+"""Relations between dynamic dimensions of a function's inputs. They are checked before a call.
 
-A size is a sum of terms. A term is a factor times a product of atoms. An atom is a dimension of an input, as a pair of
-numbers, or a quotient, maximum or broadcast of two sizes. For example, `[[2, [[0, 1]]], [3, []]]` is 2 d + 3, where d
-is the size of dimension 1 of input 0.
+A size is a sum of terms. A term is an integer factor times a product of atoms. An atom is either the size of a
+dimension of an input, written as the pair (input, dimension), or the quotient, maximum or broadcast of two sizes. For
+example, `[[2, [[0, 1]]], [3, []]]` is 2 d + 3, where d is the size of dimension 1 of input 0.
 """
 
 from collections.abc import Sequence
@@ -10,26 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 Size = tuple[tuple[int, tuple["Atom", ...]], ...]
-"""A size: a sum of terms. A term is a factor and the atoms that it is multiplied by."""
+"""A size as a sum of terms. Each term is an integer factor and the atoms by which it is multiplied."""
 
 Atom = tuple[int, int] | tuple[str, Size, Size]
-"""An atom: the indices of an input and of its dimension; or the name of a function, and the two sizes that it takes."""
+"""Either the indices of an input and of one of its dimensions, or the name of a function and its two arguments."""
 
 Shapes = Sequence[tuple[int, ...]]
 
 _WORDS = {
     "equal": "must be equal",
     "at_most": "must not be less",
-    "broadcast": "must be equal, or the first 1",
-    "broadcastable": "must be equal, or one of them 1",
+    "broadcast": "must be equal, or the first must be 1",
+    "broadcastable": "must be equal, or one of them must be 1",
 }
 
 
 @dataclass(frozen=True)
 class RequiredSize:
-    """A relation between two sizes, and the op that requires the relation.
+    """A relation between the sizes `a` and `b`. `by` describes the op that requires the relation.
 
-    `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1 or b = 1 or a = b.
+    The relations are `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1 or b = 1 or
+    a = b.
     """
 
     relation: str
@@ -46,8 +47,8 @@ class RequiredSize:
         return a == b or 1 in ones
 
     def violation(self, names: Sequence[str], shapes: Shapes) -> str:
-        """The error message for inputs with these names and shapes, which violate the relation."""
-        if self.relation == "at_most" and not _reads(self.b):  # names only a, because b is a constant
+        """Returns the error message for inputs with these names and shapes, which violate the relation."""
+        if self.relation == "at_most" and not _reads(self.b):  # b is a constant, so the message names only a
             return f"{_size_in_words(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
         if self.relation == "at_most":
             least = (
@@ -63,7 +64,7 @@ class RequiredSize:
         return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
 
     def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
-        """The relation with other input indices. `numbers` maps old indices to new ones."""
+        """Returns the relation with other input indices. `numbers` maps the old indices to the new ones."""
         return RequiredSize(
             self.relation, _renumbered(self.a, numbers), _renumbered(self.b, numbers), self.by
         )
@@ -94,7 +95,7 @@ def _reads(size: Size) -> bool:
 
 
 def _size_in_words(size: Size, names: Sequence[str], shapes: Shapes) -> str:
-    """A size as text: `dimension 0 of x is 1000`."""
+    """Formats a size and its value, for example as `dimension 0 of x is 1000`."""
     text = _text(size, names)
     return f"{text} is {_value(size, shapes)}"
 
@@ -125,7 +126,7 @@ def _renumbered(size: Size, numbers: dict[int, int]) -> Size:
 
 
 def parsed(size: Any) -> Size:
-    """Reads a size from its JSON form. Raises `TypeError` or `ValueError` for another form."""
+    """Reads a size from the lists of its JSON form. Raises `TypeError` or `ValueError` if the lists are malformed."""
 
     def atom(read: Any) -> Atom:
         if len(read) == 2:

@@ -1,8 +1,8 @@
-"""`Results`: the results of a call as arrays. Large arrays use IREE's own memory, without a copy.
+"""`Results` converts the results of a call to arrays. A large array uses IREE's memory without a copy.
 
-A result that shares memory with an argument or with another result is copied. IREE copies constants and parameters that
-are results, so a caller may write to all arrays. Several results may be parts of one allocation, which is freed with
-the last of their arrays.
+A result that shares memory with an argument or with another result is copied. IREE copies a constant or a parameter
+that is a result. A caller may therefore write to all arrays. Several results may be parts of one allocation, which is
+freed when the last of their arrays is freed.
 """
 
 from bisect import bisect_right
@@ -16,11 +16,11 @@ from tiduc.runtime.devices import LARGE, Array, Device, DeviceArray
 
 
 class Results:
-    """Converts the results of one call to arrays. `given` are the arguments of the call."""
+    """Converts the results of one call to arrays. `given` holds the arguments of the call."""
 
     def __init__(self, device: Device, given: Iterable[Array | DeviceArray]) -> None:
         self._device, self._given = device, given
-        self._bounds: list[int] | None = None  # the ascending bounds of all memory in use
+        self._bounds: list[int] | None = None  # the ascending bounds of the memory ranges in use
 
     def array(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
         """Converts IREE's buffer view of a result to an array that shares no memory with other arrays."""
@@ -30,7 +30,9 @@ class Results:
         return array if self._takes(_bounds(array)) else array.copy()
 
     def _takes(self, piece: tuple[int, int]) -> bool:
-        """Marks a piece of memory as used. Returns False if a part of it is already used."""
+        """Returns False if a part of a memory range is already in use. Otherwise records the range as used, and returns
+        True.
+        """
         if self._bounds is None:
             self._bounds = _merged(map(_bounds, self._arguments()))
         at = bisect_right(self._bounds, piece[0])
@@ -40,7 +42,7 @@ class Results:
         return True
 
     def _arguments(self) -> Iterable[Array]:
-        """The arguments whose memory a large result may share."""
+        """Yields the arguments with which a large result may share memory."""
         for x in self._given:
             if isinstance(x, DeviceArray):
                 if not x.is_donated:
@@ -50,13 +52,13 @@ class Results:
 
 
 def _bounds(array: Array) -> tuple[int, int]:
-    """The addresses of the beginning and the end of a C-contiguous array."""
+    """Returns the addresses of the beginning and the end of a C-contiguous array."""
     begin = array.ctypes.data
     return begin, begin + array.nbytes
 
 
 def _merged(pieces: Iterable[tuple[int, int]]) -> list[int]:
-    """The union of pieces of memory, as the ascending bounds of its parts."""
+    """Returns the union of memory ranges, as the ascending bounds of disjoint ranges."""
     bounds: list[int] = []
     for begin, end in sorted(pieces):
         if bounds and begin < bounds[-1]:

@@ -25,21 +25,23 @@ from tiduc.runtime.uses import Uses
 
 T = TypeVar("T")
 
-_SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed assertion on dynamic sizes
+_SIZES = re.compile(
+    r"FAILED_PRECONDITION; sizes: (.*?);? *$"
+)  # IREE's error if a check of dynamic sizes fails
 
 
 def run_module(
     vmfb: bytes, arguments: Sequence[ArrayLike], target: str = "cpu", entry: str | None = None
 ) -> tuple[Array, ...]:
-    """Calls one function of a compiled module once, through an `Executable`, and returns its outputs."""
+    """Calls one function of a compiled module once and returns its outputs. See `Executable` for the parameters."""
     return Executable(vmfb, target, entry)(*arguments)
 
 
 class Executable:
-    """A function of a compiled module on a device, from arrays to a tuple of arrays.
+    """A function of a compiled module, loaded for a device. It takes arrays and returns a tuple of arrays.
 
-    `entry` is its name. `signature` has its inputs and outputs. `donated` has the positions of the inputs that a call
-    overwrites with an output. Calls from several threads are safe.
+    `entry` is the name of the function, and `signature` describes its inputs and outputs. `donated` lists the positions
+    of the inputs that a call overwrites with outputs. Several threads may call the function at once.
     """
 
     def __init__(
@@ -61,27 +63,30 @@ class Executable:
 
     @classmethod
     def of(cls, loaded: Loaded, entry: str | None = None) -> "Executable":
-        """A function of a loaded module."""
+        """Returns the executable for a function of a loaded module."""
         executable = cls.__new__(cls)
         executable._prepare(loaded, entry)
         return executable
 
     @classmethod
     def from_vmfb(cls, vmfb: bytes, target: str = "cpu", entry: str | None = None) -> "Executable":
-        """The executable in these bytes: `Executable(vmfb, target, entry)`."""
+        """Returns `Executable(vmfb, target, entry)`."""
         return cls(vmfb, target, entry)
 
     @classmethod
     def load(
         cls, source: bytes | str | os.PathLike[str], target: str = "cpu", entry: str | None = None
     ) -> "Executable":
-        """Loads the executable in a `.vmfb` file, or in the file's bytes. Raises `TiducError` if that fails."""
+        """Loads an executable from a `.vmfb` file or from the bytes of such a file.
+
+        Raises `TiducError` if that fails.
+        """
         if isinstance(source, bytes):
             return cls(source, target, entry)
         return cls(read_bytes(source), target, entry, os.fspath(source))
 
     def _prepare(self, loaded: Loaded, entry: str | None) -> None:
-        """Looks up everything that a call needs, because the look-up takes longer than a call of a small function."""
+        """Looks up everything that a call needs. The look-up takes longer than a call of a small function."""
         self._loaded, self._device = loaded, loaded.device
         self.entry = loaded.entry_or_default(entry)
         self._function = loaded.function(self.entry)
@@ -106,13 +111,13 @@ class Executable:
         return self._loaded.vmfb
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the compiled module to `path` atomically. Raises TiducError if that fails."""
+        """Writes the compiled module to the file `path` atomically. Raises TiducError if that fails."""
         with written_whole(path) as file:
             file.write(self.vmfb)
         return Path(path)
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments, as arrays that share no memory.
+        """Calls the function with these arguments, and returns its outputs as arrays that share no memory.
 
         An argument is a NumPy array, an object that NumPy or DLPack converts to an array, or a `DeviceArray`. Shapes
         and dtypes must be exactly those of the signature. Dynamic sizes must satisfy the signature's relations; for
@@ -131,8 +136,8 @@ class Executable:
             raise self._failed(error) from error
 
     def keep(self, *arguments: ArrayLike) -> tuple[DeviceArray, ...]:
-        """Calls the function and leaves the outputs on the device, for further calls, without copying them."""
-        # A result may be an argument, which must stay valid.
+        """Calls the function and leaves the outputs on the device, where later calls can use them without a copy."""
+        # Arguments are copied, because the function may return the memory of an argument as a result.
         return self._run(arguments, self._device.upload, self._kept)
 
     def _kept(
@@ -159,7 +164,7 @@ class Executable:
         return f"<Executable {self.entry}{self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # IREE's objects cannot be pickled; the module is loaded again.
+        # IREE's objects cannot be pickled. Unpickling loads the module again.
         return _unpickled, (self.entry, *self._loaded.arguments)
 
     def _run(
@@ -170,8 +175,8 @@ class Executable:
     ) -> T:
         """Calls the function and returns its outputs.
 
-        `given` makes a buffer view of an array. `returned` makes the outputs from IREE's list of results and the
-        arguments.
+        `given` converts an array to a buffer view. `returned` takes IREE's list of results and the arguments, and
+        returns the outputs.
         """
         context = self._loaded.context
         if context is None:
@@ -187,7 +192,7 @@ class Executable:
         is_on_device = any([type(x) is DeviceArray for x in arrays])
         if not self._is_simple:
             check_sizes(self.signature, arrays)
-        if self.donated:  # uploads copies, because the function writes to some arguments
+        if self.donated:  # copies the arguments, because the function writes to some of them
             self._check_donated(arrays)
             given = self._device.upload
         if not is_on_device:
@@ -206,7 +211,9 @@ class Executable:
     def _views_of(
         self, arguments: Sequence[ArrayLike], given: Callable[[Array, int], rt.HalBufferView]
     ) -> list[rt.HalBufferView] | None:
-        """Buffer views of arguments that all are arrays of exactly the right types; else None."""
+        """Returns buffer views of the arguments if all are C-contiguous NumPy arrays of exactly the right types, else
+        None.
+        """
         plan = self._plan
         if len(arguments) != len(plan):
             return None
@@ -223,7 +230,7 @@ class Executable:
         return views
 
     def _invoked(self, context: rt.VmContext, views: Sequence[rt.HalBufferView]) -> rt.VmVariantList:
-        """The function's results as IREE's list."""
+        """Calls the function with buffer views, and returns IREE's list of results."""
         packed = rt.VmVariantList(len(views))
         for view in views:
             packed.push_ref(view.ref)
@@ -241,7 +248,10 @@ class Executable:
         return TiducError(f"{self.entry} failed while running: {told}")
 
     def _is_kept(self, argument: ArrayLike, index: int) -> bool:
-        """Whether an argument is an array on this device, of the right type. A training step has hundreds of them."""
+        """Whether an argument is a `DeviceArray` on this device with the right type.
+
+        This test is fast, because a training step has hundreds of such arguments.
+        """
         dtype, shape, _ = self._plan[index]
         return (
             type(argument) is DeviceArray
@@ -251,22 +261,25 @@ class Executable:
         )
 
     def _fitting(self, argument: ArrayLike, index: int) -> NDArray[Any] | DeviceArray:
-        """The argument as an array that `checked` accepts, or as an array on this device."""
+        """Converts the argument to an array that matches the signature. A `DeviceArray` on this device stays unchanged.
+
+        Raises `InputError` for an argument that does not match.
+        """
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
             return checked(argument, value, index)
         argument.view()  # raises if the array was donated
         if argument.device.hal is not self._device.hal:
             raise InputError(
-                f"argument {index} ({value.name}) is on the device {argument.device.name}, the module on "
-                f"{self._device.name}: pass a copy of it, array.numpy()"
+                f"argument {index} ({value.name}) is on the device {argument.device.name}, but the module is on "
+                f"{self._device.name}: pass a copy of the array, array.numpy()"
             )
         check_type(argument, value, index)
         return argument
 
     def _check_donated(self, arrays: Sequence[NDArray[Any] | DeviceArray]) -> None:
-        """Raises `InputError` if an array on the device is donated and also passed as another argument."""
-        # Only arrays of the same size can share memory; comparing all pairs would take longer than a small step.
+        """Raises `InputError` if an array on the device is donated and is also passed as another argument."""
+        # Only arrays of equal size can have the same buffer. Comparing all pairs would take longer than a small step.
         of_size: dict[int, list[tuple[int, rt.HalBuffer]]] = {}
         for i, x in enumerate(arrays):
             if type(x) is DeviceArray:
@@ -287,9 +300,9 @@ def _unpickled(entry: str, *arguments: Any) -> Executable:
 
 
 class Module(Mapping[str, Executable]):
-    """A compiled module on its device or devices: its functions by name, each an `Executable`.
+    """A compiled module. It maps the names of its functions to an `Executable` for each function.
 
-    As a context manager, it closes the module. All functions accept arrays that one of them has left on the device.
+    As a context manager, it closes the module. A function accepts arrays that another function has left on the device.
     """
 
     def __init__(
@@ -300,12 +313,12 @@ class Module(Mapping[str, Executable]):
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads `vmfb`. The parameters are those of `load` in `modules.py`."""
+        """Loads `vmfb`. See `load` in `modules.py` for the parameters."""
         self._loaded = Loaded(vmfb, target, name, devices, parameters)
         self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
 
     def __getitem__(self, entry: str) -> Executable:
-        """The function of this name. Raises RequestError for an unknown name."""
+        """Returns the function with this name. Raises RequestError for an unknown name."""
         return self._functions[self._loaded.entry_or_default(entry)]
 
     def __contains__(self, entry: object) -> bool:
@@ -318,7 +331,7 @@ class Module(Mapping[str, Executable]):
         return len(self._functions)
 
     def put(self, array: ArrayLike) -> DeviceArray:
-        """A copy of an array on the device."""
+        """Copies an array to the device and returns the copy."""
         refuse_masked(array)
         source = np.asarray(array, order="C")
         element = map_dtype_to_hal_element_type(source.dtype)
@@ -328,7 +341,7 @@ class Module(Mapping[str, Executable]):
         return DeviceArray(device, device.upload(source, as_number(element)), source.dtype)
 
     def close(self) -> None:
-        """Releases the module. Its functions can no longer be called; arrays on the device stay valid."""
+        """Releases the module. Its functions can then no longer be called, but arrays on the device stay valid."""
         self._loaded.close()
 
     def __enter__(self) -> "Module":
@@ -345,11 +358,11 @@ def _dtype(value: SignatureValue, name: str) -> "np.dtype[Any]":
     """The dtype of an output. Raises TiducError if NumPy does not have the element type."""
     if value.type.dtype is None:
         raise TiducError(
-            f"output {value.name} has type {value.type}, an element type that NumPy does not have", name
+            f"output {value.name} has type {value.type}, whose element type NumPy does not have", name
         )
     return value.type.dtype
 
 
 def _element_type(type: TensorType) -> int:
-    """IREE's element type. 0 if NumPy does not have the type; checks then reject every argument."""
+    """Returns IREE's element type, or 0 if NumPy does not have the type. Checks then reject every argument."""
     return 0 if type.dtype is None else as_number(map_dtype_to_hal_element_type(type.dtype))

@@ -1,7 +1,8 @@
-"""Signatures of compiled functions: names, shapes and element types of inputs and outputs.
+"""Signatures of compiled functions: the names, the shapes and the element types of inputs and outputs.
 
-signature ->  reflection  -> JSON in the compiled module -> from_reflection  -> signature
-              the ABI declaration in any IREE module     -> from_declaration -> signature
+signature   -> reflection       -> JSON text in the compiled module
+JSON text   -> from_reflection  -> signature
+declaration -> from_declaration -> signature, for any IREE module
 """
 
 import json
@@ -16,16 +17,18 @@ import numpy as np
 from tiduc.runtime.required_sizes import RequiredSize, parsed
 
 REFLECTION = "tiduc.signature"
-"""The key of the signature, as `reflection` writes it, in the function attribute `iree.reflection`."""
+"""The key in a function's attribute `iree.reflection` whose value is the signature, as `reflection` writes it."""
 
 DEVICE = "tiduc.device"
-"""The reflection key of the device that a module for CPUs requires (`local-sync`) or prefers (`local-task`)."""
+"""The reflection key whose value is the device that a module for CPUs requires (`local-sync`) or prefers
+(`local-task`).
+"""
 
 LAPACK = "tiduc.lapack"
-"""The reflection key of a module that calls LAPACK on the host. Its value is `callback`."""
+"""The reflection key of functions in modules that call LAPACK on the host. Its value is `callback`."""
 
 DECLARATION = "iree.abi.declaration"
-"""The reflection key of IREE's declaration of a function."""
+"""The reflection key whose value is IREE's own declaration of the function."""
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
@@ -42,21 +45,21 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "complex<f32>": np.dtype(np.complex64),
     "complex<f64>": np.dtype(np.complex128),
 }
-"""Maps MLIR's element types to NumPy's dtypes, for the types that IREE passes in whole bytes."""
+"""Maps MLIR's element types to NumPy's dtypes. Contains only types whose elements IREE passes as whole bytes."""
 
 ELEMENTS: dict[np.dtype[Any], str] = {d: name for name, d in DTYPES.items() if not name.startswith("si")}
 """Maps NumPy's dtypes to MLIR's element types. Signed integers map to signless types, as StableHLO prints them."""
 
 _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
-# In `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`, the encoding is the type of the caller's buffer.
+# In `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`, the encoding is the type of the array that a caller passes.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
 _DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{[^%]*?iree\.abi\.encoding = {_TENSOR})?")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # strings, such as argument names, may hold any text
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string, such as an argument's name, may hold any text
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
 class TypedArray(Protocol):
-    """An array of NumPy or an array on a device."""
+    """A NumPy array or an array on a device."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -66,14 +69,14 @@ class TypedArray(Protocol):
 
 @dataclass(frozen=True)
 class TensorType:
-    """A shape and an element type, spelled as in MLIR's `tensor<...>`: `2x?xf32`, `f64`, `3xcomplex<f32>`."""
+    """A shape and an element type. They are spelled as in MLIR's `tensor<...>`: `2x?xf32`, `f64`, `3xcomplex<f32>`."""
 
     shape: tuple[int | None, ...]  # None for a dynamic dimension
     element: str  # MLIR's name
 
     @staticmethod
     def parse(text: str) -> "TensorType":
-        """The type that a text spells. Raises ValueError for malformed text."""
+        """Returns the type that a text spells. Raises ValueError for malformed text."""
         match = _TYPE.fullmatch(text.strip())
         if not match:
             raise ValueError(f"{text!r} is not a tensor type such as 2x3xf32")
@@ -82,7 +85,7 @@ class TensorType:
 
     @staticmethod
     def of(array: "TypedArray") -> "TensorType":
-        """The type of an array. If MLIR does not have the element type, its name is NumPy's."""
+        """Returns the type of an array. If MLIR lacks the element type, uses NumPy's name of it."""
         return TensorType(array.shape, ELEMENTS.get(array.dtype, str(array.dtype)))
 
     def __str__(self) -> str:
@@ -91,11 +94,11 @@ class TensorType:
 
     @property
     def dtype(self) -> "np.dtype[Any] | None":
-        """NumPy's dtype. None if NumPy has no such element type, for example for i4 and index."""
+        """NumPy's dtype, or None if NumPy lacks the element type, as for i4 and index."""
         return DTYPES.get(self.element)
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape has the type's sizes. A dynamic dimension accepts every size."""
+        """Whether a shape has the sizes of this type. A dynamic dimension accepts every size."""
         return len(shape) == len(self.shape) and all(
             size is None or size == given for size, given in zip(self.shape, shape, strict=True)
         )
@@ -103,7 +106,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class SignatureValue:
-    """An input or output of a function: its name and type."""
+    """An input or an output of a function, with its name and type."""
 
     name: str
     type: TensorType
@@ -114,9 +117,9 @@ class SignatureValue:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """The size of a dynamic dimension of an input: a constant plus terms. A term is a factor times another dimension.
+    """The size of dimension `dimension` of input `input`: a constant plus factors times the sizes of other dimensions.
 
-    For example, a cotangent has the size of its output, and that may be twice the size of an argument.
+    For example, a cotangent has the size of its output, and this size may be twice the size of an argument.
     """
 
     input: int
@@ -125,13 +128,17 @@ class KnownSize:
     terms: tuple[tuple[int, int, int], ...]  # factor, input, dimension
 
     def value(self, shapes: Sequence[tuple[int, ...]]) -> int:
-        """The size, for inputs of these shapes."""
+        """Returns the size if the inputs have these shapes."""
         return self.constant + sum(factor * shapes[i][d] for factor, i, d in self.terms)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs and outputs of a function, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
+    """The inputs and outputs of a function in order, printed as `(x: 4xf32, y: f32) -> (loss: f32)`.
+
+    `sizes` gives the sizes of dynamic dimensions that other inputs determine. `required` lists relations that the sizes
+    of the inputs must satisfy.
+    """
 
     inputs: tuple[SignatureValue, ...]
     outputs: tuple[SignatureValue, ...]
@@ -143,7 +150,7 @@ class Signature:
 
 
 def reflection(signature: Signature) -> str:
-    """The signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` of a function.
+    """Returns the signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` of a function.
 
     >>> x = SignatureValue("x", TensorType((2, None), "f32"))
     >>> reflection(Signature((x,), ()))
@@ -177,7 +184,7 @@ def from_reflection(text: str) -> Signature:
             for relation, a, b, by in read.get("required", ())
         )
         shapes = [tuple(size or 0 for size in value.type.shape) for value in inputs]
-        for known in sizes:  # raises LookupError for a dimension that no input has
+        for known in sizes:  # raises LookupError for a dimension that does not exist
             shapes[known.input][known.dimension] - known.value(shapes)
         for size in required:
             size.holds(shapes)
@@ -187,7 +194,9 @@ def from_reflection(text: str) -> Signature:
 
 
 def without_name(text: str, function: str) -> str:
-    """The part of a function's `iree.abi.declaration` after the name. IREE does not escape the name.
+    """Returns the part of a function's `iree.abi.declaration` after the name of the function.
+
+    The caller must give the name, because IREE does not escape it.
 
     >>> without_name('sync func @f"(%input0: tensor<f64>) -> ()', 'f"')
     '(%input0: tensor<f64>) -> ()'
@@ -197,7 +206,7 @@ def without_name(text: str, function: str) -> str:
 
 
 def from_declaration(text: str) -> Signature:
-    """The signature in an `iree.abi.declaration`, which IREE's compiler adds to every module.
+    """Returns the signature in an `iree.abi.declaration`, which IREE's compiler adds to every module.
 
     The names are generic: input0, input1 and so on, and output0, output1 and so on.
 
@@ -218,23 +227,23 @@ def from_declaration(text: str) -> Signature:
 
 
 def check_declared(signature: Signature, text: str) -> None:
-    """Raises ValueError if a signature contradicts the function's `iree.abi.declaration`."""
+    """Raises ValueError if a signature contradicts `text`, the function's `iree.abi.declaration`."""
     declared = from_declaration(text)
     for side, ours, theirs in (
         ("inputs", signature.inputs, declared.inputs),
         ("outputs", signature.outputs, declared.outputs),
     ):
         if len(ours) != len(theirs):
-            raise ValueError(f"{len(ours)} {side} in its signature, {len(theirs)} in its declaration")
+            raise ValueError(f"the signature has {len(ours)} {side}, but the declaration has {len(theirs)}")
         for x, y in zip(ours, theirs, strict=True):
             if x.type.shape != y.type.shape or x.type.dtype != y.type.dtype:
-                raise ValueError(f"{x} in its signature, {y.type} in its declaration")
+                raise ValueError(f"the signature has {x}, but the declaration has {y.type}")
     if wrong := [i for i in donated(text) if i >= len(signature.inputs)]:
-        raise ValueError(f"no input {wrong[0]} to overwrite")
+        raise ValueError(f"the declaration donates input {wrong[0]}, which does not exist")
 
 
 def donated(text: str) -> dict[int, int]:
-    """The donated inputs in an `iree.abi.declaration`, each with the output that overwrites it.
+    """Maps each donated input in an `iree.abi.declaration` to the output that overwrites it.
 
     >>> donated("sync func @f(%input0: tensor<4xf32> {iree.abi.output = 1 : index}) -> (%output0: tensor<f64>)")
     {0: 1}

@@ -1,10 +1,11 @@
-"""uses: keeps calls from overwriting arrays on a device that other calls read.
+"""uses: prevents a call from overwriting an array on a device while other calls read the array.
 
     thread 1: f.keep(x)      reads x       ------------>
     thread 2: g.keep(x)      x is donated       waits   ------------>      later calls with x: InputError
 
 A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite. A waiting call
-holds no array, so there are no deadlocks. If an array is donated to several calls, only one of them gets it.
+holds no array, so there are no deadlocks. If several calls take an array as a donated argument, only one of them gets
+the array. The others raise an error.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +16,7 @@ import iree.runtime as rt
 
 
 class SharedArray(Protocol):
-    """An array that calls of several threads may use. `readers` counts the calls that read it."""
+    """An array that calls in several threads may use. `readers` is the number of calls that are reading it."""
 
     readers: int
 
@@ -25,17 +26,17 @@ class SharedArray(Protocol):
 
 
 class Uses:
-    """The arrays of one call, for a `with` statement that lasts until the call no longer reads them.
+    """The arrays that one call reads or overwrites, as a context that lasts until the call no longer uses them.
 
-    `views` are the buffer views of the arrays. Raises `InputError` if an array has been given away.
+    `views` are the buffer views of the arrays. Raises `InputError` if an array has been donated to an earlier call.
     """
 
     __slots__ = ("_read", "views")
 
     def __init__(self, arrays: Sequence[SharedArray], taken: Collection[int] = ()) -> None:
-        """`taken` are the positions of the arrays that the call overwrites.
+        """Acquires the arrays. `taken` holds the positions of the arrays that the call overwrites.
 
-        Such an array must have no other position.
+        An array that the call overwrites must occur only once in `arrays`.
         """
         self._read = [x for i, x in enumerate(arrays) if i not in taken] if taken else arrays
         with _LOCK:
@@ -60,7 +61,7 @@ class Uses:
 
 _LOCK = Lock()
 _CHANGE = Condition(_LOCK)
-_waiting = 0  # the number of calls that wait
+_waiting = 0  # the number of calls that wait for `_CHANGE`
 
 
 def _wait() -> None:
@@ -73,7 +74,7 @@ def _wait() -> None:
 
 
 def renew() -> None:
-    """In a forked process, replaces the lock, which a thread of the parent may hold."""
+    """In a forked process, replaces the lock, because a thread of the parent may hold the old one."""
     global _LOCK, _CHANGE, _waiting
     _LOCK = Lock()
     _CHANGE = Condition(_LOCK)

@@ -1,7 +1,7 @@
 """Files of named arrays, such as a model's weights: `.npz`, `.safetensors`, and IREE's parameter archives, `.irpa`.
 
-IREE's runtime, in C or Python, maps a parameter archive into memory. `.safetensors` requires the extra
-`tiduc[safetensors]`. Names keep their order in the file.
+IREE's runtimes for C and Python map a parameter archive into memory. `.safetensors` files require the extra
+`tiduc[safetensors]`. The arrays of a file are read in the order of the file.
 """
 
 import os
@@ -21,21 +21,21 @@ from tiduc.runtime.irpa import check_archive
 Path = str | os.PathLike[str]
 
 IDENTITY = "tiduc.model"
-"""In a file with the state of a training step: the key of the note that identifies the model."""
+"""The key of the note that identifies the model, in a file with the state of a training step."""
 
 SCOPE = "model"
-"""The scope of the parameters that modules read: `iree-run-module --parameters=model=FILE`."""
+"""The scope of the parameters that a module reads, as in `iree-run-module --parameters=model=FILE`."""
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """The arrays of a file, by name. The suffix of the file determines the format.
+    """Returns the arrays of a file, by name. The suffix of the file determines the format.
 
     Raises InputError if the file cannot be read, is damaged, or holds anything but arrays, and RequestError for an
     unknown suffix.
     """
     read = _by_suffix(path)[0]
     try:
-        with open_regular(path):  # the libraries would wait for a pipe, and give worse errors
+        with open_regular(path):  # rejects a pipe, which the libraries would wait for
             return read(os.fspath(path))
     except TiducError:
         raise
@@ -48,10 +48,10 @@ def read_weights(path: Path) -> dict[str, Array]:
 
 
 def part_readers(path: Path) -> dict[str, Callable[[tuple[slice, ...]], Array]]:
-    """For each array of a file, a function that reads the part of the array at given slices.
+    """Returns, for each array of a file, a function that takes slices and returns this part of the array.
 
-    A `.safetensors` file is read by parts. From another file, all arrays are read at once. Raises the errors of
-    `read_weights`.
+    Reads only the requested parts of a `.safetensors` file, but all arrays of any other file at once. Raises the errors
+    of `read_weights`.
     """
     if _by_suffix(path)[0] is not _read_safetensors:
         return {name: array.__getitem__ for name, array in read_weights(path).items()}
@@ -76,7 +76,7 @@ def _part(file: Any, name: str, path: str, part: tuple[slice, ...]) -> Array:
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> None:
-    """Writes the arrays under their names, atomically. The suffix of the file determines the format.
+    """Writes arrays to a file under their names, atomically. The suffix of the file determines the format.
 
     `notes` are texts to store in a `.safetensors` file; other formats ignore them. Raises `TiducError` if the file
     cannot be written, or if the format lacks an element type.
@@ -89,7 +89,7 @@ def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, s
         write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()}, **noted)
     except TiducError:
         raise
-    except Exception as error:  # the library raises this for an element type
+    except Exception as error:  # for example, the library does not support an element type
         raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
 
 
@@ -123,7 +123,7 @@ def _write_safetensors(path: str, arrays: Mapping[str, Array], notes: dict[str, 
 
 
 def notes_in(path: Path) -> dict[str, str]:
-    """The texts that a `.safetensors` file has in addition to its arrays. Empty for a file of another format."""
+    """Returns the notes in a `.safetensors` file. Returns an empty dictionary for a file of another format."""
     if _by_suffix(path)[1] is not _write_safetensors:
         return {}
     with _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy") as file:
@@ -154,7 +154,7 @@ FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[..., None]]
     ".safetensors": (_read_safetensors, _write_safetensors),
     ".irpa": (_read_irpa, _write_irpa),
 }
-"""Maps suffixes to the functions that read and write such a file."""
+"""Maps the suffix of a file to the functions that read and write such files."""
 
 
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:

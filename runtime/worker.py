@@ -1,9 +1,10 @@
-"""Calls functions in a worker process: native code that crashes, hangs or exhausts memory ends only the worker.
+"""Calls functions in a worker process. If native code crashes, hangs or exhausts memory, only the worker ends.
 
-    in_worker(function, limits, x, y)    ->    function(x, y), in a worker, a Python process that serves calls in order
+    in_worker(function, limits, x, y)    ->    calls function(x, y) in a worker and returns the result
 
-A worker starts within half a second and is reused. A new worker replaces a worker that died. Functions, arguments,
-results and exceptions are pickled, so the function must be defined at the top level of a module.
+A worker is a Python process that executes one call after another. It starts within half a second and is reused. A new
+worker replaces a worker that died. Functions, arguments, results and exceptions are pickled, so the function must be
+defined at the top level of a module.
 """
 
 import atexit
@@ -30,13 +31,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _COLLECTED_AFTER = 200_000
-"""The objects that a worker makes between passes of the cyclic garbage collector.
+"""The number of new objects after which the cyclic garbage collector of a worker runs.
 
-Python's default of 700 costs a fifth of the time to import PyTorch.
+With Python's default of 700, the collector takes a fifth of the time to import PyTorch.
 """
 
 _FATAL = re.compile(r"^LLVM ERROR: (.*)$", re.MULTILINE)
-# Isolated from the current folder and from PYTHON* variables: the worker has the import path of this process.
+# The current folder and PYTHON* variables do not affect the worker (-I). It gets the import path of this process.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from tiduc.runtime.worker import serve; serve({call}, {life}, {modules})"
@@ -44,9 +45,9 @@ _PROGRAM = (
 
 
 class Died(Exception):
-    """Raised if the worker ended before the function returned. The message is the reason, such as `died (SIGSEGV)`.
+    """Raised if the worker ended before the function returned. The message gives the reason, such as `died (SIGSEGV)`.
 
-    `fatal` is the message with which LLVM aborted the process, or "".
+    `fatal` is the message with which LLVM aborted the process, or "" if there was no such message.
     """
 
     def __init__(self, why: str, fatal: str = "") -> None:
@@ -57,7 +58,7 @@ class Died(Exception):
 def in_worker(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
     """Calls a function in a worker. Raises the function's exception, or `Died` if the worker dies.
 
-    Inside a worker, calls the function directly.
+    If this process is a worker, calls the function directly.
     """
     if _serving:
         return function(*arguments, **keywords)
@@ -66,14 +67,14 @@ def in_worker(function: Callable[P, R], limits: Limits, *arguments: P.args, **ke
 
 
 def warm_up(*modules: str) -> None:
-    """If no worker is idle, starts a worker that imports these modules. Does not wait for the worker."""
+    """Starts a worker that imports these modules, if no worker is idle. Does not wait for the worker."""
     if not _serving and not _IDLE:
         _IDLE.append(Worker(modules))
 
 
 @contextmanager
 def _idle_worker() -> Iterator["Worker"]:
-    """A context with a worker that no other thread uses during the block."""
+    """A context with a worker that no other thread uses until the context ends."""
     try:
         worker = _IDLE.pop()
     except IndexError:
@@ -91,7 +92,9 @@ class Worker:
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """Starts the process, which imports these modules before its first call."""
         self._socket, theirs = socket.socketpair()
-        end, self._life = os.pipe()  # never written: end of file tells the worker that this process has ended
+        end, self._life = (
+            os.pipe()
+        )  # nothing is written; end of file tells the worker that this process has ended
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         self._file = self._socket.makefile("rwb")
         program = _PROGRAM.format(path=sys.path, call=theirs.fileno(), life=end, modules=list(modules))
@@ -107,9 +110,9 @@ class Worker:
         os.close(end)
 
     def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """Calls a function in the process and returns its result.
+        """Calls a function in the process and returns the function's result.
 
-        Raises the function's exception, or `Died`. An interrupted call ends the worker.
+        Raises the function's exception, or `Died`. If the call is interrupted, the worker ends.
         """
         try:
             self._limit(limits.mebibytes)
@@ -134,7 +137,7 @@ class Worker:
         raise result
 
     def _limit(self, mebibytes: int) -> None:
-        """Limits the data that the process may allocate. Does not limit address space, much of which is never used."""
+        """Limits the data that the process may allocate, but not its address space, much of which is never used."""
         _, highest = resource.prlimit(self._process.pid, resource.RLIMIT_DATA)
         wanted = mebibytes * 2**20 if mebibytes else highest
         if highest != resource.RLIM_INFINITY:
@@ -142,7 +145,9 @@ class Worker:
         resource.prlimit(self._process.pid, resource.RLIMIT_DATA, (wanted, highest))
 
     def _died(self, start: int, limits: Limits) -> Died:
-        """The reason why the process ended, from its exit status and its output since `start`."""
+        """Returns the error for a process that has ended. The reason comes from its exit status and its output since
+        `start`.
+        """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._errors.seek(start)
@@ -165,7 +170,9 @@ class Worker:
         self._process.wait()
 
     def forget(self) -> None:
-        """Closes this process's ends of socket and pipe. The worker ends when they are closed in all processes."""
+        """Closes the ends of the socket and the pipe in this process. The worker ends when all processes have closed
+        them.
+        """
         for end in (self._file, self._socket, self._errors):
             with suppress(OSError, ValueError):
                 end.close()
@@ -181,7 +188,7 @@ class Worker:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal: `SIGSEGV` for 11."""
+    """Returns the name of a signal, such as `SIGSEGV` for 11."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -201,7 +208,7 @@ def _close_all() -> None:
 
 
 def _forget_all() -> None:
-    """In a forked process, drops the workers, which belong to the parent."""
+    """In a forked process, forgets the idle workers, which belong to the parent."""
     while _IDLE:
         _IDLE.pop().forget()
 
@@ -216,13 +223,16 @@ _serving = False
 
 
 def serve(call: int, life: int, modules: Sequence[str]) -> None:
-    """Imports the modules that exist, then serves calls from the socket `call` until its other end closes."""
+    """Imports the modules that exist, then serves calls from the socket `call` until its other end closes.
+
+    If the pipe `life` closes, the process ends.
+    """
     import fcntl
 
     global _serving
     _serving = True
     gc.set_threshold(_COLLECTED_AFTER)
-    # End of file on the pipe raises SIGIO, which ends this process even inside native code.
+    # At end of file on the pipe, this process gets the signal SIGIO, which ends it even inside native code.
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
     for module in modules:
@@ -254,5 +264,5 @@ def _send(answer: tuple[bool, object], file: io.BufferedIOBase) -> None:
     try:
         pickle.dump(answer, file, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise RuntimeError(f"an answer that cannot be sent: {answer[1]!r}") from error
+        raise RuntimeError(f"the result of the call cannot be pickled: {answer[1]!r}") from error
     file.flush()

@@ -1,11 +1,11 @@
-"""Moves sums of products out of loops: a product of stacks after the loop replaces a product and a sum per iteration.
+"""Moves sums of products out of loops. One product after the loop replaces a product and an addition per iteration.
 
     loop { c' = c + transpose (dot_general a_k, b_k) }   ->   c = c0 + transpose (dot_general as, bs)
 
-`as` and `bs` hold the a_k and b_k of all iterations k. The new product also contracts the dimension of k. An example is
-the cotangent of a weight that each iteration multiplies. Inside the loop, each iteration would read and write the whole
-sum, and its product contracts few elements. The loop reads or writes most of these stacks anyway. New stacks are
-written only if they take no more bytes than the sum.
+The arrays `as` and `bs` (stacks) hold the values a_k and b_k of all iterations k. The new product also contracts the
+dimension of k. An example is the cotangent of a weight that each iteration multiplies by some array. Inside the loop,
+each iteration would read and write the whole sum, and each product would contract few elements. Most loops read or
+write these stacks anyway. Stacks are added for a sum only if they take no more bytes than the sum.
 """
 
 from collections import Counter
@@ -35,16 +35,16 @@ _PRODUCT = "stablehlo.dot_general"
 
 @dataclass(frozen=True)
 class Term:
-    """A term of a sum: a product, and the unary ops that follow it."""
+    """A term of a sum: the result of the `dot_general` op `product` after the unary ops `after`."""
 
     product: Definition
     after: tuple[Definition, ...]
 
 
 class MovedSums:
-    """Moves sums of products out of a cluster's loop. The constructor changes the loop body.
+    """Moves sums of products out of the loop of a cluster of fused loops. The constructor changes the loop body.
 
-    `rows` are the values of an iteration that the loop must stack in addition to those of `records`.
+    `rows` lists the values of an iteration that the loop must collect in stacks, in addition to `records.stacked`.
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class MovedSums:
             self._move(at)
 
     def _move(self, at: MemberResult) -> None:
-        """Moves the product terms of a carry's sum out of the loop. Removes the carry if it has no other terms."""
+        """Moves the product terms of the loop-carried sum `at` out of the loop. If the sum has no other terms, the loop
+        no longer carries it.
+        """
         step, x = self._step, self._step.carries[at]
         leaves = list(self._leaves(step.nexts[at]))
         if leaves.count(x) != 1 or self._reads[x] != 1:
@@ -87,11 +89,11 @@ class MovedSums:
             step.nexts[at] = step.b.sum(rest)
 
     def _bytes(self, rows: Sequence[Value]) -> int:
-        """The bytes of the stacks of some values."""
+        """The number of bytes of the stacks that collect the values `rows`."""
         return sum((stored_bytes(x.type) or 0) * (self._count or 0) for x in rows)
 
     def _leaves(self, y: Value) -> Iterator[Value]:
-        """The terms of a sum. A partial sum with other readers counts as one term."""
+        """Yields the terms of the sum `y`. A partial sum that is read more than once counts as one term."""
         op = y.definition
         if op is None or op.name != "stablehlo.add" or self._reads[y] != 1:
             yield y
@@ -100,7 +102,11 @@ class MovedSums:
             yield from self._leaves(x)
 
     def _term(self, y: Value) -> Term | None:
-        """The product, and the ops after it, in a term of a sum. None unless both factors vary between iterations."""
+        """Returns the product in the term `y` of a sum, with the unary ops that transform the product.
+
+        Returns None if `y` has another form, if the product or a later op is read more than once, if the shape of a
+        factor is dynamic, or if a factor does not vary between iterations.
+        """
         op, after = y.definition, list[Definition]()
         while op is not None and _is_linear(op) and self._reads[op.result] == 1:
             after.append(op)
@@ -111,11 +117,13 @@ class MovedSums:
         return Term(op, tuple(after[::-1])) if static and self._varying.issuperset(op.operands) else None
 
     def _is_stacked(self, row: Value) -> bool:
-        """Whether the loop reads or writes a stack of which `row` is the entry of this iteration."""
+        """Whether the loop reads or writes a stack that holds the value of `row` in iteration k as entry k."""
         return row in self._written or row in self._filled or self._stack_read(row) is not None
 
     def _stack_read(self, row: Value) -> Value | None:
-        """The array outside the loop from which iteration k reads the value, as entry k. None for any other value."""
+        """Returns the array outside the loop from which iteration k reads `row` as entry k, or None if there is no such
+        array.
+        """
         entry = row.definition
         if entry is None or entry.name != "stablehlo.reshape":
             return None
@@ -126,7 +134,11 @@ class MovedSums:
         return self._outer.get(stack) if self._is_entry(stack, read.result, start) else None
 
     def _row_written(self, at: MemberResult) -> Value | None:
-        """The value that iteration k writes to entry k of a carry; None if the carry is not a stack."""
+        """Returns the value that iteration k writes to entry k of the carry `at`.
+
+        Returns None if iteration k does not write entry k of the carry, or if the carry does not have one entry per
+        iteration.
+        """
         write = self._step.nexts[at].definition
         if write is None or write.name != "stablehlo.dynamic_update_slice":
             return None
@@ -138,7 +150,10 @@ class MovedSums:
         return self._same[x] if self._is_entry(stack, entry, start) and shape(x) == shape(entry)[1:] else None
 
     def _is_entry(self, stack: Value, entry: Value, start: Sequence[Value]) -> bool:
-        """Whether the slice at `start`, of the size of `entry`, is entry k of a stack with one entry per iteration."""
+        """Whether a slice of `stack` at the indices `start`, with the shape of `entry`, is entry k in iteration k.
+
+        Also requires that `stack` has one entry per iteration.
+        """
         sizes, (at, *others) = shape(stack), start
         if sizes[0] != self._count or shape(entry) != [1, *sizes[1:]] or affine(self._step, at) != (1, 0):
             return False
@@ -146,20 +161,21 @@ class MovedSums:
 
     @property
     def read(self) -> set[MemberResult]:
-        """The carries whose final values `results` needs although they are not used after the loop."""
+        """The loop-carried stacks whose final values the method `results` reads."""
         rows = (
             self._same[x] for terms in self._terms.values() for term in terms for x in term.product.operands
         )
         return {self._filled[x] for x in rows if x in self._filled}
 
     def types(self) -> list[ir.RankedTensorType]:
-        """The types of the stacks of `rows`."""
+        """The types of the stacks that collect `rows`."""
         return [sequence_type(x.type, self._count) for x in self.rows]
 
     def results(self, written: Sequence[Value], last: dict[MemberResult, Value]) -> dict[MemberResult, Value]:
-        """The final values of the sums. `written` are the loop's stacks of `records`, then of `rows`.
+        """Emits the products after the loop. Returns a map from each moved sum to its final value.
 
-        `last` has the final values of the carries that stayed in the loop.
+        `written` holds the stacks that the loop returns: the stacks of `records.stacked`, then the stacks of `rows`.
+        `last` maps each carry that stayed in the loop to its final value.
         """
         b, stacks = self._scope.b, {x: last[at] for x, at in self._filled.items() if at in last}
         stacks |= dict(zip([*self._written, *self.rows], written, strict=True))
@@ -179,7 +195,7 @@ class MovedSums:
 
 
 def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]:
-    """Maps each value of a step to the first equal value of the step."""
+    """Maps each value of an iteration to the first value of the iteration that is known to be equal."""
     table = KeyTable(scope.opset.stateful, scope.opset.commutative)
     same = {x: x for x in step.b.graph.inputs.values()}
     for op in step.b.graph.definitions:
@@ -189,19 +205,22 @@ def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]
 
 
 def _is_linear(op: Definition) -> bool:
-    """Whether an op negates or moves the elements of its only operand. It may then be applied to the sum instead."""
+    """Whether an op negates or rearranges the elements of its only operand.
+
+    Such an op can be applied once to the sum of its operands instead of to each operand.
+    """
     return len(op.operands) == 1 and (op.name == "stablehlo.negate" or op.name in VIEWS)
 
 
 def _is_tested(at: MemberResult) -> bool:
-    """Whether the condition of a carry's loop reads the carry."""
+    """Whether the loop condition reads the carry `at`."""
     member, i = at
     cond = member.record.cond
     return cond is not None and list(cond.inputs.values())[i] in read_inputs(cond)
 
 
 def _varying(step: ClusterIteration) -> set[Value]:
-    """The values of a step that may change from iteration to iteration."""
+    """The values of a loop body that may differ between iterations."""
     varying = {step.number, *step.carries.values()}
     for op in step.b.graph.definitions:
         if not varying.isdisjoint(op.reads):
@@ -210,7 +229,10 @@ def _varying(step: ClusterIteration) -> set[Value]:
 
 
 def _with_iterations(product: Definition) -> hlo.DotDimensionNumbers:
-    """The dimension numbers of a product that multiplies stacks: it also contracts the first dimension of both."""
+    """Returns the dimension numbers of the product of two stacks.
+
+    They are the dimension numbers of `product`, but they also contract the first dimensions of both stacks.
+    """
     d = Contraction.of(product)
     batches, summed = ([[i + 1 for i in places] for places in pair] for pair in (d.batches, d.summed))
     return Contraction.new(batches, [[0, *places] for places in summed]).attribute

@@ -1,6 +1,6 @@
-"""Emits loops without sequences (`stablehlo.while`), and reads and writes entries of the arrays that they carry.
+"""Emits `stablehlo.while` loops that have carries but no sequences, and the ops that read and write entries of stacks.
 
-The iteration is built first, then the test. A stack is an array with one entry for each iteration.
+A stack is an array with one entry for each iteration. The body of a loop is built before its condition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,22 +18,28 @@ from tiduc.passes.structure.scope import Scope
 
 
 class Iteration:
-    """One iteration of a loop. `b` builds its raw graph; `outside` maps outer values to inputs of the graph."""
+    """The body of a loop under construction.
+
+    `b` is the builder of the body. `outside` maps values of the outer graph to inputs of the body.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self.b: Any = scope.builder("S")
         self.outside: dict[Value, Value] = {}
 
     def carry(self, type_: ir.RankedTensorType) -> Value:
-        """Adds an input for a value that changes from iteration to iteration."""
+        """Adds an input for a loop-carried value of this type to the body, and returns the input."""
         return self.b.input(f"{self.b.graph.name}.{len(self.b.graph.inputs)}", type_)  # type: ignore[no-any-return]
 
     def carries(self, values: Sequence[Value]) -> list[Value]:
-        """Adds inputs of the types of these values."""
+        """Adds an input for each of these values, with the type of the value, and returns the inputs."""
         return [self.carry(x.type) for x in values]
 
     def read(self, x: Value) -> Value:
-        """The input that stands for a loop-invariant value of the outer graph. It is added on first use."""
+        """Returns the input of the body that stands for the loop-invariant value `x` of the outer graph.
+
+        Adds the input when `x` is read for the first time.
+        """
         if x not in self.outside:
             self.outside[x] = self.carry(x.type)
         return self.outside[x]
@@ -43,8 +49,8 @@ class Iteration:
 class Carry:
     """A loop-carried value.
 
-    `x` is the value in an iteration, `after` the value in the next iteration, and `init` the initial value. `is_used`
-    says whether the final value is used after the loop.
+    `x` is the value at the start of an iteration, `after` the value at the start of the next iteration, and `init` the
+    value at the start of the first iteration. `is_used` says whether the final value is used after the loop.
     """
 
     x: Value
@@ -54,12 +60,15 @@ class Carry:
 
 
 Test = Callable[[Any, dict[Value, Value]], Value]
-"""A function that emits a loop's test. It takes a builder, and a map from an iteration's inputs to the test's inputs.
+"""A function that emits the condition of a loop and returns its boolean value.
+
+Its arguments are the builder of the condition, and a map from the inputs of the loop body to the inputs of the
+condition.
 """
 
 
 Results = tuple[dict[MemberResult, Value], list[Value]]
-"""The results of a cluster's loop: the final values of its live carries, and the arrays of its `Records`."""
+"""The results of a cluster's loop: the final values of its live carries, and the final arrays of its `Records`."""
 
 
 def emit_while(
@@ -73,7 +82,8 @@ def emit_while(
 ) -> dict[Value, Value]:
     """Emits a loop without its dead carries. Returns a map from `Carry.x` to the final value of the carry.
 
-    `memory` and `bound` are the options that the program gives for the loop.
+    A carry is dead if neither the code after the loop nor the condition depends on it. `memory` and `bound` are the
+    options that the source program sets on the loop.
     """
     raw = iteration.b.finish([carry.after for carry in carries])
     invariants = list(iteration.outside.values())
@@ -100,7 +110,7 @@ def emit_while(
 
 
 def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
-    """The carries on which the values `wanted` depend, directly or through earlier iterations.
+    """Returns the carries on which the values `wanted` depend, directly or through earlier iterations.
 
     `nexts` maps each carry to its value in the next iteration.
     """
@@ -115,13 +125,15 @@ def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Va
 
 
 def read_inputs(graph: Graph) -> set[Value]:
-    """The inputs that a graph reads."""
+    """Returns the inputs of a graph that its ops or its outputs read."""
     read = {x for op in graph.definitions for x in op.reads} | set(graph.outputs)
     return {x for x in graph.inputs.values() if x in read}
 
 
 def index_test(k: Value, limit: Value | int, comparison: str) -> Test:
-    """A test that compares an iteration number with `limit`, which is an integer or an input of the iteration."""
+    """Returns the condition `k comparison limit`. `k` is the iteration number; `limit` is an integer or an input of the
+    body.
+    """
 
     def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:
         end = b.constant(limit, k.type) if isinstance(limit, int) else of[limit]
@@ -134,19 +146,19 @@ def index_test(k: Value, limit: Value | int, comparison: str) -> Test:
 
 
 def read_entry(b: StablehloBuilder, stack: Value, i: Value) -> Value:
-    """Entry i of a stack."""
+    """Emits the read of entry i of a stack, and returns the entry."""
     sizes = shape(stack)[1:]
     start = [i] + [b.constant(0, i.type)] * len(sizes)
     return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)
 
 
 def filled(b: StablehloBuilder, type_: ir.Type, x: Value) -> Value:
-    """A stack with `x` in every entry."""
+    """Emits a stack of type `type_` whose entries all equal `x`."""
     return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)
 
 
 def write_entry(b: StablehloBuilder, stack: Value, x: Value, i: Value) -> Value:
-    """The stack with `x` as entry i."""
+    """Emits a copy of the stack in which entry i is `x`, and returns the copy."""
     sizes = shape(x)
     start = [i] + [b.constant(0, i.type)] * len(sizes)
     return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)

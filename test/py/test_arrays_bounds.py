@@ -45,7 +45,7 @@ def archive(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEF
 )
 def test_types_of_too_many_elements(text: str) -> None:
     with pytest.raises(
-        InputError, match="too large: [0-9]+ bytes, but only [0-9]+ are left beside the other arrays$"
+        InputError, match="too large: [0-9]+ bytes, but the other arrays leave only [0-9]+ bytes$"
     ):
         parse_inputs([text], [SignatureValue("x", TensorType((10**13,), "f64"))])
 

@@ -236,7 +236,9 @@ def test_sizes_that_a_program_asserts_to_be_equal() -> None:
     compiled = p.compile()
     for actual, expected in zip(compiled(x, w, ct), [w * x, w * ct, (x * ct).sum(0)], strict=True):
         np.testing.assert_allclose(actual, expected)
-    with pytest.raises(InputError, match=r"argument 1 \(w\): expected size 3 of dimension 0 beside x, got 1"):
+    with pytest.raises(
+        InputError, match=r"\(w\): expected size 3 of dimension 0, given the shape of x, got 1"
+    ):
         compiled(x, a(1), ct)
 
 

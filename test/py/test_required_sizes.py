@@ -110,7 +110,7 @@ def test_command_line(tmp_path: Path) -> None:
                 f"%x: {V}, %y: {V}",
                 f"%0 = chlo.broadcast_add %x, %y : ({V}, {V}) -> {V}\nreturn %0 : {V}",
             ),
-            ["dimension 0 of x is 5, dimension 0 of y is 6, must be equal, or one of them 1"],
+            ["dimension 0 of x is 5, dimension 0 of y is 6, must be equal, or one of them must be 1"],
         ),
         (
             CASES["calls"][0],

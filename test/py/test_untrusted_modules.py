@@ -78,7 +78,7 @@ def test_a_module_with_a_false_signature_is_not_run() -> None:
     ]
     lie = {**TRUE, "inputs": [["x", "?xf32"], ["w", "9xf32"]]}
     with pytest.raises(
-        TiducError, match="f.vmfb: error: .*: w: 9xf32 in its signature, 4xf32 in its declaration"
+        TiducError, match="f.vmfb: error: .*: the signature has w: 9xf32, but the declaration has 4xf32"
     ):
         Executable(compile_module(saying(json.dumps(lie))), name="f.vmfb")
     with pytest.raises(ValueError, match="malformed"):

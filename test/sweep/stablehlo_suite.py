@@ -159,9 +159,7 @@ def _run(vmfb: bytes, name: str, program: Program, target: str) -> tuple[str, st
     try:
         results = Executable(vmfb, target, entry=name)()
     except TiducError as error:
-        return "n/a" if "an element type that NumPy does not have" in str(error) else "crash", str(error)[
-            :300
-        ]
+        return "n/a" if "whose element type NumPy does not have" in str(error) else "crash", str(error)[:300]
     for x, y, kind in zip(results[::2], results[1::2], program.kinds, strict=True):
         if not agree(x, y, kind):
             tiny = holds_denormals(program.module, results[1::2])
