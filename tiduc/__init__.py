@@ -1,11 +1,11 @@
-"""The compiler that differentiates StableHLO programs.
+"""A compiler that differentiates StableHLO programs.
 
     import tiduc
 
     gradient = tiduc.load("model.mlir").grad(wrt=["w", "b"])  # a Program; str() gives its StableHLO text
-    dw, db = gradient.compile()(w, b, x)  # NumPy arrays in, NumPy arrays out
+    dw, db = gradient.compile()(w, b, x)  # takes and returns NumPy arrays
 
-Every name below is imported when it is first used.
+Each public name is imported when it is first used.
 """
 
 import os
@@ -101,7 +101,7 @@ _WHERE = {
         "InputError",
     ),
 }
-_SUBPACKAGES = ("eager", "interop", "runtime", "training")  # modules with public names of their own
+_SUBPACKAGES = ("eager", "interop", "runtime", "training")  # subpackages with further public names
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [

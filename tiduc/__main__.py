@@ -1,4 +1,4 @@
-"""`python -m tiduc`, and the command `tiduc`."""
+"""The entry point of the command `tiduc` and of `python -m tiduc`."""
 
 import gc
 import io
@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line; on Linux in a child process, so that a crash of the child can be reported."""
+    """Runs the command line. On Linux, a child process runs it, so that a crash of the child can be reported."""
     # Before libraries are loaded, nothing needs cleaning up, so an interrupt may end the process.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _work() -> int:
-    gc.set_threshold(200_000)  # Python's default of 700 costs a tenth of the time to import packages
+    gc.set_threshold(200_000)  # with Python's default of 700, imports of packages take a tenth longer
     from tiduc.dialect import progress
 
     progress.start()
@@ -37,10 +37,10 @@ def _work() -> int:
 
 
 def _buffer_output() -> None:
-    """Gives standard output a buffer where Python has none (PYTHONUNBUFFERED, `python -u`).
+    """Adds a buffer to standard output if Python runs without one (PYTHONUNBUFFERED, `python -u`).
 
-    A write to a descriptor may be partial, as on a full disk. A buffer repeats the write until it is complete or raises
-    an error; Python alone ignores the count.
+    A write to a file descriptor may write only a part of the data, as on a full disk. A buffer repeats the write until
+    all data is written or an error occurs. Without a buffer, Python does not notice that data is missing.
     """
     if sys.stdout is not None and isinstance(sys.stdout.buffer, io.RawIOBase):
         own = sys.stdout
@@ -48,12 +48,15 @@ def _buffer_output() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Opens /dev/null on closed standard streams; otherwise the next file to be opened would receive printed output."""
+    """Opens /dev/null on closed standard streams.
+
+    Otherwise, the next file that is opened would receive printed output.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # this opens the lowest free number
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is the closed one
 
 
 if __name__ == "__main__":

@@ -31,14 +31,18 @@ REACHED = "a tangent reaches it"
 
 @dataclass
 class Activity:
-    """The active values of a module. For each op without an active result, `why` says what stopped the tangents."""
+    """The activity of the values of a module.
+
+    `active` holds the primal values that tangents reach, and `linear` holds the tangents and cotangents. `why` maps
+    each op without an active result to the reason why tangents do not pass it.
+    """
 
     active: set[Any] = field(default_factory=set)
     linear: set[Any] = field(default_factory=set)
     why: dict[Any, str] = field(default_factory=dict)
 
     def of(self, x: IrValue) -> str:
-        """The activity of a value: "linear", "active" or "inactive".
+        """Returns the activity of a value: "linear", "active" or "inactive".
 
         "linear" is a tangent or cotangent; "active" is a primal value that a tangent reaches.
         """
@@ -46,7 +50,7 @@ class Activity:
 
 
 def functions(module: ir.Module) -> dict[str, Any]:
-    """The functions and graphs of a module that have a body, by symbol."""
+    """Maps symbols to the functions and graphs of a module that have a body."""
     return {
         str(ir.StringAttr(op.attributes["sym_name"]).value): op
         for op in operations(module.body)
@@ -55,7 +59,7 @@ def functions(module: ir.Module) -> dict[str, Any]:
 
 
 def callees(op: IrOp) -> list[str]:
-    """The names of the functions or graphs that an op calls."""
+    """Returns the names of the functions or graphs that an op calls."""
     if op.name in ("func.call", "call"):
         return [str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)]
     if op.name == CUSTOM_CALL and GRAPHS in op.attributes:
@@ -64,7 +68,10 @@ def callees(op: IrOp) -> list[str]:
 
 
 def name_of(op: IrOp) -> str:
-    """The name of an op. A custom call that represents an op of `tidu` has the name of that op."""
+    """Returns the name of an op.
+
+    For a custom call that represents an op of the dialect `tidu`, returns the name of that op.
+    """
     target = call_target(op)
     return str(target if target in GRAPH_CALLS else op.name)
 
@@ -75,11 +82,11 @@ def find_activity(
     opset: OpSet = OPSET,
     tangents: Mapping[str, Iterable[int]] | None = None,
 ) -> Activity:
-    """The activity of a module, given the active inputs of its functions and graphs.
+    """Computes the activity of a module's values from the active inputs of its functions and graphs.
 
-    `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` maps it to the
-    positions of inputs that are tangents or cotangents; in linear graphs, all inputs are. References between graphs
-    propagate activity.
+    `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` maps the symbol to
+    the positions of the inputs that are tangents or cotangents. In linear graphs, all inputs are tangents or
+    cotangents. A reference to a value of another graph has the activity of that value.
     """
     walk = _Walk(functions(module), opset)
     for given, into in ((wrt, walk.result.active), (tangents or {}, walk.result.linear)):
@@ -97,7 +104,7 @@ def find_activity(
 
 
 class _Walk:
-    """A fixed-point iteration: walks all bodies until no further value becomes active."""
+    """A fixed-point iteration that walks all bodies until no further value becomes active."""
 
     def __init__(self, functions: dict[str, IrOp], opset: OpSet) -> None:
         self.functions = functions
@@ -112,7 +119,7 @@ class _Walk:
                 self.op(op)
 
     def op(self, op: ir.Operation) -> None:
-        """Marks the values that one op makes active: in its regions, its callees and its results."""
+        """Propagates activity from the operands of an op to its results, and into its regions and callees."""
         if op.name == "tidu.external":
             graph, name = op.attributes["ref"].value
             self.mark(op.results, [self.named.get(graph, {}).get(name)])
@@ -171,7 +178,10 @@ class _Walk:
             self.mark([y], [x])
 
     def mark(self, results: Iterable[IrValue], because_of: Iterable[IrValue | None]) -> None:
-        """Marks results that have a tangent type as linear or active if any value in `because_of` is."""
+        """Makes the results linear if a value in `because_of` is linear, or else active if such a value is active.
+
+        Results whose type has no tangent stay inactive.
+        """
         because_of = list(because_of)
         if any(x in self.result.linear for x in because_of):
             self.grow(results, self.result.linear)
@@ -185,7 +195,7 @@ class _Walk:
                 self.grew = True
 
     def has_tangent(self, x: IrValue) -> bool:
-        """Whether a value, or an element of a tuple, has a tangent type."""
+        """Whether the type of a value, or an element type of a tuple, has tangents."""
         waiting = [x.type]
         while waiting:
             type_ = waiting.pop()
@@ -197,7 +207,7 @@ class _Walk:
 
 
 def named_values(graph: IrOp) -> dict[str, IrValue]:
-    """The values of a graph, by the names that references use."""
+    """Maps the names that references use to the values of a graph."""
     block = graph.regions[0].blocks[0]
     keys = [str(ir.FlatSymbolRefAttr(key).value) for key in graph.attributes["inputs"]]
     values = dict(zip(keys, block.arguments, strict=True))

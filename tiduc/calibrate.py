@@ -1,9 +1,9 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
-Each rate follows from two programs. One of them repeats an op more often. The difference of their times is the time of
-the additional repetitions alone: calls and copies take the same time in both programs. The time of a launch is measured
-by a loop that gathers several rows. Such a loop does not become a kernel, so the host runs the loop and launches its
-ops (`dialect/control/small_loops.py`).
+Each rate is measured with two programs, one of which repeats an op more often. Calls and copies take equally long in
+both programs, so the difference of the two times is the time of the additional repetitions. The time of a launch is
+measured with a loop that gathers several rows. Such a loop does not become a kernel, so the host runs the loop and
+launches its ops (`dialect/control/small_loops.py`).
 """
 
 import time
@@ -14,9 +14,9 @@ import numpy as np
 from tiduc.dialect.facts.rates import Rates
 from tiduc.loading import load
 
-_FEW, _MANY = 1, 9  # repetitions
+_FEW, _MANY = 1, 9  # the numbers of repetitions in the two programs
 _CALLS = 5
-_COPIED, _WIDTH, _MAPPED = 2**23, 512, 2**18  # numbers of f32 elements
+_COPIED, _WIDTH, _MAPPED = 2**23, 512, 2**18  # the sizes of the f32 vectors and the square matrix
 _FEW_ITERATIONS, _MANY_ITERATIONS = 100, 2100
 
 
@@ -32,7 +32,10 @@ def calibrate(target: str = "cpu") -> Rates:
 
 
 def _copy(i: int, type_: str) -> str:
-    """The text of op `i`, which reads and writes an array. A barrier keeps the op apart from op `i - 1`."""
+    """Writes op `i`, a negation that reads and writes an array.
+
+    A barrier before the op prevents its fusion with op `i - 1`.
+    """
     return f"""  %b{i} = stablehlo.optimization_barrier %x{i} : {type_}
   %x{i + 1} = stablehlo.negate %b{i} : {type_}
 """
@@ -50,7 +53,7 @@ def _function(i: int, type_: str) -> str:
 
 
 def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> float:
-    """The time of one repetition of the ops that `repeated` writes, in seconds."""
+    """Returns the time, in seconds, of one repetition of the ops that `repeated` writes."""
     type_ = f"tensor<{shape}xf32>"
     sizes = [int(n) for n in shape.split("x")]
     x = (np.random.default_rng(0).standard_normal(sizes) / np.sqrt(sizes[0])).astype(np.float32)
@@ -64,7 +67,7 @@ def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> fl
 
 
 def _seconds_of_iteration(target: str) -> float:
-    """The time, in seconds, of one iteration of a loop that the host runs. Each iteration launches one op."""
+    """Returns the time, in seconds, of one iteration of a loop that the host runs. Each iteration launches one op."""
     x, rows = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0], np.int32)
     calls = [load(_LOOP % count).compile(target) for count in (_FEW_ITERATIONS, _MANY_ITERATIONS)]
     few, many = (min(_timed(call, x, rows) for _ in range(_CALLS)) for call in calls)
@@ -90,7 +93,7 @@ _LOOP = """func.func @main(%%x: tensor<2x4xf32>, %%rows: tensor<2xi32>) -> tenso
   return %%r#1 : tensor<2x4xf32>
 }
 """
-"""A loop that swaps two rows in each iteration."""
+"""A program with a loop that swaps two rows in each iteration. `%d` stands for the number of iterations."""
 
 
 def _timed(call: Callable[..., object], *arguments: object) -> float:

@@ -1,4 +1,4 @@
-"""calling: a compiled program as a Python function, with arguments by position or by name.
+"""calling: calls a compiled program like a Python function, with arguments by position or by name.
 
 gradient = program.grad("x")
 gradient(a, x=x)             compiled for CPUs at the first call
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A compiled program as a function of the inputs that have no default value.
+    """A compiled program that can be called like a Python function.
 
-    `defaults` are arrays by input name, such as the weights of a model. An argument that is given by name replaces its
-    default.
+    `defaults` maps the names of inputs to arrays, such as the weights of a model. A call may omit these inputs. An
+    argument that is given by name replaces the default.
     """
 
     compiled: Runnable
     defaults: Mapping[str, Array] = field(default_factory=dict)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """The output, or a tuple of the outputs if the program has several or none.
+        """Calls the program. Returns its output if there is exactly one, and otherwise a tuple of its outputs.
 
         Arguments are arrays as in `Executable`. Raises `InputError` for a missing, repeated or unknown argument, and
-        for an array whose type differs from its input's type.
+        for an array whose type differs from the type of its input.
         """
         results = self.compiled(*self.ordered(arguments, named))
         return results[0] if len(results) == 1 else results
 
     def ordered(self, arguments: "Sequence[torch.Tensor]", named: Mapping[str, Any]) -> list[Any]:
-        """The arguments of the compiled program, in the order of its inputs."""
+        """Returns the arguments of the compiled program in the order of its inputs."""
         free = [value.name for value in self.compiled.signature.inputs if value.name not in self.defaults]
         return ordered(self.compiled.signature.inputs, free, arguments, named, self.defaults)
 
@@ -52,9 +52,10 @@ def ordered(
     named: Mapping[str, object],
     defaults: Mapping[str, object],
 ) -> list[object]:
-    """An argument for each input, in order. `positional` are the names of the inputs to which `arguments` belong.
+    """Returns an argument for each input, in the order of `inputs`.
 
-    Raises `InputError` for a missing, repeated or unknown argument.
+    `positional` lists the names of the inputs to which `arguments` belong, in order. `named` and `defaults` map names
+    of inputs to arguments. Raises `InputError` for a missing, repeated or unknown argument.
     """
     names = [value.name for value in inputs]
     listed = ", ".join(names) or "none"

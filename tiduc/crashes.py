@@ -1,4 +1,4 @@
-"""Crash reports: a diagnostic, and a folder with everything needed to reproduce the crash."""
+"""Crash reports: a diagnostic, and a folder with all files that reproduce the crash."""
 
 import os
 import platform
@@ -15,13 +15,15 @@ from tiduc.cli.diagnostics import report
 from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
-_LARGEST = 2**28  # in bytes; a larger file is not copied into the folder
-_LOST = re.compile(rb"distributed service|coordination service|gloo|nccl", re.IGNORECASE)
+_LARGEST = 2**28  # the size in bytes up to which a file is copied into the folder
 
 
 @dataclass(frozen=True)
 class Crash:
-    """How a worker died, and what it was working on."""
+    """How a worker process died, and which stage and file it was working on.
+
+    `said` is the text that the worker printed to standard error. `trace` is the Python stack where it died.
+    """
 
     status: int  # the status from `os.waitpid`
     stage: str
@@ -41,7 +43,7 @@ class Crash:
 
     @property
     def ending(self) -> str:
-        """How the worker ended, in the words of the diagnostic."""
+        """How the worker ended, as the diagnostic states it."""
         if not os.WIFSIGNALED(self.status):
             if self.trace:
                 return f"tiduc failed ({self.trace.decode(errors='replace').strip().splitlines()[-1]})"
@@ -54,7 +56,7 @@ class Crash:
 
 
 def report_crash(crash: Crash) -> None:
-    """Prints the diagnostic of a crash. Saves a reproducer, unless memory ran out or another process has died."""
+    """Prints the diagnostic of a crash, and saves a reproducer unless memory ran out."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file
@@ -75,7 +77,7 @@ def report_crash(crash: Crash) -> None:
 
 
 def _saved(crash: Crash) -> str:
-    """Saves a reproducer. Returns the message that states where it is, or why it could not be saved."""
+    """Saves a reproducer. Returns a message that states where it is saved, or why it could not be saved."""
     try:
         folder = tempfile.mkdtemp(prefix="tiduc-crash-")
         _save(crash, folder)
@@ -85,7 +87,7 @@ def _saved(crash: Crash) -> str:
 
 
 def _save(crash: Crash, folder: str) -> None:
-    """Copies the files of the command line, and writes a script that runs the command on the copies."""
+    """Copies the files of the command line to a folder, and writes a script that runs the command on the copies."""
     line = shlex.join(["tiduc", *(_copied(argument, folder) for argument in sys.argv[1:])])
     if crash.source:
         _write(os.path.join(folder, "stdin"), crash.source)
@@ -102,7 +104,8 @@ def _save(crash: Crash, folder: str) -> None:
 def _copied(argument: str, folder: str) -> str:
     """Copies the file that an argument names, and returns the argument with the path of the copy.
 
-    Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`. Other arguments are unchanged.
+    An argument names a file as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`. Any other argument is returned
+    unchanged.
     """
     match = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
     assert match is not None
@@ -119,7 +122,7 @@ def _copied(argument: str, folder: str) -> str:
 
 
 def _free(folder: str, name: str) -> str:
-    """A file name that is not in the folder yet."""
+    """Returns a file name, derived from `name`, that the folder does not contain yet."""
     taken = {*os.listdir(folder), "reproduce.sh", "stderr", "traceback", "stdin"}
     numbered = (name if not i else f"{i}-{name}" for i in range(len(taken) + 1))
     return next(free for free in numbered if free not in taken)
@@ -131,7 +134,7 @@ def _write(path: str, contents: bytes) -> None:
 
 
 def _versions() -> list[str]:
-    """The versions that a bug report needs."""
+    """The versions of Python and of packages, for a bug report."""
     lines = [f"Python {platform.python_version()}, {platform.platform()}"]
     for package in ("tiduc", "torch-mlir", "iree-base-compiler", "iree-base-runtime", "numpy", "jax"):
         with suppress(PackageNotFoundError):

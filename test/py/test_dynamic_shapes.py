@@ -210,7 +210,9 @@ def test_dynamic_sizes_of_arguments_are_compared() -> None:
     compiled = p.compile()
     _, cx = compiled(x := a(2), a(3), ct := a(7))
     np.testing.assert_allclose(cx, 2 * x * (ct[:2] + ct[5:]))
-    told = r"argument 2 \(result0.cotangent\): expected size 7 of dimension 0 beside x and w, got 6"
+    told = (
+        r"argument 2 \(result0.cotangent\): expected size 7 of dimension 0, given the shape of x and w, got 6"
+    )
     with pytest.raises(InputError, match=told):
         compiled(a(2), a(3), a(6))
     tangents = load(text).jvp().signature.sizes

@@ -135,7 +135,9 @@ def test_dynamic_shapes(engine: str) -> None:
         np.testing.assert_allclose(dw, np.sin(x).sum(0), rtol=1e-6)
     with pytest.raises(InputError, match=r"argument 0 \(x\): expected \?x3xf32, got 2x4xf32"):
         run(np.zeros((2, 4), np.float32), w, dy)
-    with pytest.raises(InputError, match=r"argument 2 .*expected size 5 of dimension 0 beside x, got 2"):
+    with pytest.raises(
+        InputError, match=r"argument 2 .*expected size 5 of dimension 0, given the shape of x, got 2"
+    ):
         run(np.zeros((5, 3), np.float32), w, dy)
 
 

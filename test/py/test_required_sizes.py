@@ -140,7 +140,7 @@ def test_sizes_that_follow_are_not_required_twice() -> None:
 
 def test_derivatives_require_the_sizes_of_their_primals() -> None:
     vjp = tiduc.load(ADD).vjp().compile()
-    with pytest.raises(InputError, match="expected size 3 of dimension 0 beside x, got 4"):
+    with pytest.raises(InputError, match="expected size 3 of dimension 0, given the shape of x, got 4"):
         vjp(a(3), a(3), a(4))
     with pytest.raises(InputError, match="dimension 0 of y is 4"):
         vjp(a(3), a(4), a(3))

@@ -51,12 +51,15 @@ def saying(signature: str) -> str:
 @pytest.mark.parametrize(
     "other, words",
     [
-        ({"inputs": [["x", "?xf32"], ["w", "1000000xf32"]]}, "w: 1000000xf32 in its signature, 4xf32 in"),
-        ({"inputs": [["x", "?xf32"], ["w", "4xi8"]]}, "w: 4xi8 in its signature, 4xf32 in its declaration"),
-        ({"inputs": [["x", "?xf32"], ["w", "?xf32"]]}, "w: \\?xf32 in its signature"),
-        ({"inputs": [["x", "?xf32"]]}, "1 inputs in its signature, 2 in its declaration"),
-        ({"outputs": [["y", "?xf32"], ["z", "4xf64"]]}, "z: 4xf64 in its signature"),
-        ({"outputs": []}, "0 outputs in its signature, 2 in its declaration"),
+        (
+            {"inputs": [["x", "?xf32"], ["w", "1000000xf32"]]},
+            "has w: 1000000xf32, but the declaration has 4xf32",
+        ),
+        ({"inputs": [["x", "?xf32"], ["w", "4xi8"]]}, "has w: 4xi8, but the declaration has 4xf32"),
+        ({"inputs": [["x", "?xf32"], ["w", "?xf32"]]}, "the signature has w: \\?xf32"),
+        ({"inputs": [["x", "?xf32"]]}, "has 1 inputs, but the declaration has 2"),
+        ({"outputs": [["y", "?xf32"], ["z", "4xf64"]]}, "the signature has z: 4xf64"),
+        ({"outputs": []}, "has 0 outputs, but the declaration has 2"),
         ({"sizes": [[7, 0, 0, []]]}, "malformed"),
         ({"sizes": [[0, 3, 0, []]]}, "malformed"),
         ({"sizes": [[0, 0, 0, [[1, 9, 0]]]]}, "malformed"),

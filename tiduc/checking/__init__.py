@@ -1,7 +1,7 @@
 """Numeric checks of derivatives (`tiduc check`).
 
-check.py            the checks: against finite differences, against each other, against stored derivatives
-by_op.py            the ops whose own derivatives disagree
-comparisons.py      the comparison at one point, with its tolerances
+check.py            compares derivatives with finite differences, with each other, and with stored derivatives
+by_op.py            finds the ops whose derivatives are wrong
+comparisons.py      the comparisons at one point, and their tolerances
 differences.py      central differences with an error estimate
 """

@@ -1,9 +1,9 @@
-"""by_op: names the ops whose own derivative disagrees with finite differences.
+"""by_op: finds the ops of a program whose derivatives disagree with finite differences.
 
     main: y = f(x), z = g(y)      ->      ops: (x) -> f(x), (y') -> g(y')        at y' = the value of y in a run
 
-Each op of a program becomes a function of its own inputs. It is checked at the values that these inputs have in a run
-of the program. All these functions are outputs of one program, whose JVP and VJP check all ops at once. A site
+Each op of a program becomes a function with its own inputs. The function is checked at the values that the op reads in
+a run of the program. A single program contains all these functions, so its JVP and VJP check all ops at once. A site
 (`../tracing/survey.py`) is one result of one op.
 """
 
@@ -38,7 +38,10 @@ from tiduc.tracing.survey import Read, Site, Survey, graph_in, settled, survey
 
 @dataclass(frozen=True)
 class OpError:
-    """An op whose derivative disagrees with finite differences; `mode` is fwd or rev."""
+    """An op whose derivative disagrees with finite differences.
+
+    `mode` is "fwd" if the op's tangents disagree, and "rev" if its cotangents disagree.
+    """
 
     site: Site
     mode: str
@@ -47,9 +50,9 @@ class OpError:
 
 @dataclass(frozen=True)
 class _Alone:
-    """A program with each op as a function by itself, and its arguments.
+    """A program that applies each op of another program to separate inputs, and the arguments for these inputs.
 
-    `ops` has the site of each op, and the positions of its inputs and outputs.
+    `ops` has, for each op, its site, the positions of its inputs, and the positions of its outputs.
     """
 
     program: Program
@@ -58,7 +61,7 @@ class _Alone:
 
 
 def ops_at_fault(point: Point) -> list[OpError]:
-    """The ops of a point's program whose derivatives disagree with finite differences, the worst first."""
+    """Returns the ops of a point's program whose derivatives disagree with finite differences, the worst first."""
     t = traced(point.program, point.arguments, point.run)
     alone = _alone(t, _reached(t, point.positions))
     if alone is None:
@@ -94,7 +97,7 @@ def _errors(alone: _Alone, point: Point) -> Iterator[OpError]:
 
 
 def _line(value: Call, at: Sequence[Array], dx: Mapping[int, Array]) -> Callable[[float], list[Array]]:
-    """The outputs as a function of the distance by which the inputs move along `dx`."""
+    """Returns a function from a distance to the outputs at the inputs `at` plus the distance times `dx`."""
 
     def moved(distance: float) -> list[Array]:
         given = list(at)
@@ -113,7 +116,10 @@ def _flat(arrays: Sequence[Array]) -> Array:
 
 
 def _reached(t: Traced, positions: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The last iteration in which each site ran. Loops, branches and sites that no tangent reaches are left out."""
+    """Maps each site that a tangent reaches to the last iteration in which the site ran.
+
+    Omits loops, branches and sites that did not run.
+    """
     sites = [site for site in t.found.sites if not site.encloses]
     masks = ran(t, sorted({site.regions[-1] for site in sites if site.regions}))
     chosen = {}
@@ -127,9 +133,10 @@ def _reached(t: Traced, positions: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 @stage
 def _alone(t: Traced, chosen: Mapping[int, tuple[int, ...]]) -> _Alone | None:
-    """One program with a copy of each chosen op, and the values that these ops read in the traced run.
+    """Builds a program with a copy of each chosen op. Its arguments are the values that these ops read in the traced
+    run.
 
-    None if no op could be copied.
+    Returns None if no op can be copied.
     """
     program, module = t.program, clone(t.program.graphs)
     graph = graph_in(module, program.name)
@@ -156,7 +163,7 @@ def _alone(t: Traced, chosen: Mapping[int, tuple[int, ...]]) -> _Alone | None:
 
 
 _At = tuple[Read, tuple[int, ...]]
-"""A site or an input, and the iteration."""
+"""A site or an input, and the iteration in which it is read."""
 
 
 class _Copier:
@@ -169,7 +176,11 @@ class _Copier:
         self.ops: list[tuple[Site, range, range]] = []
 
     def copy(self, n: int, iteration: tuple[int, ...]) -> None:
-        """Copies the op of a site, unless it reads a value that is not known, or none that can have a tangent."""
+        """Copies the op of site `n`.
+
+        Does nothing if the op reads a value that the trace does not record, or if none of its operands can have a
+        tangent.
+        """
         op = self.found.values[n].owner.operation
         outer = captured(op)
         given = [x for x in dict.fromkeys([*op.operands, *outer]) if not _is_constant(x)]
@@ -196,7 +207,7 @@ class _Copier:
 
 
 def _values(t: Traced, reads: Sequence[_At]) -> list[Array]:
-    """The arrays of sites in iterations, and of inputs."""
+    """Returns the arrays of these reads. A read is an input, or a site in an iteration."""
     needed: dict[int, set[tuple[int, ...]]] = {}
     for read, at in reads:
         if read.kind == "site":

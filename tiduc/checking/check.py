@@ -1,12 +1,13 @@
-"""check: compares a program's derivatives with finite differences, with each other, and with stored ones.
+"""check: compares a program's derivatives with finite differences, with each other, and with stored derivatives.
 
-forward        J dx  =  df(x + h dx) / dh                     along a random tangent dx of each input
-reverse        <J* ct, dx>  =  <ct, df(x + h dx) / dh>         for a random cotangent ct of each output
-adjoint        <J* ct, dx>  =  <ct, J dx>
-order two      each of these, of the JVP and of the VJP
-stored         the gradient, JVP and Hessian-vector product that another program, such as JAX, computed
+    forward        J dx  =  df(x + h dx) / dh                     along a random tangent dx of each input
+    reverse        <J* ct, dx>  =  <ct, df(x + h dx) / dh>        for a random cotangent ct of each output
+    adjoint        <J* ct, dx>  =  <ct, J dx>
+    order two      the comparisons above for the JVP and the VJP as programs
+    stored         the gradient, JVP and Hessian-vector product that another program, such as JAX, computed
 
-The program is first widened to f64 (`passes/widen.py`), where a wrong rule stands out from rounding errors.
+The program is first widened to f64 (`passes/widen.py`), because rounding errors in f64 are far smaller than the error
+of a wrong rule.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ def check(
     dtype: str = "f64",
     modes: Sequence[str] = MODES,
 ) -> Iterator[Comparison]:
-    """Yields each comparison as soon as its values are computed.
+    """Compares the derivatives of a program at a point. Yields each comparison as soon as it is computed.
 
     With `dtype` "as-is" the program keeps its element types. `modes` are the derivatives to check, "fwd" and "rev".
     Choose "rev" alone for a program that defines its own derivative as a VJP. With `order` 2, the derivatives of the
@@ -57,8 +58,9 @@ def check(
     of comparisons with finite differences; by default 1e-6 in f64, and more in narrower types.
 
     `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input. These arrays
-    are compared with derivatives of the program that is not widened. Raises `InputError` if `arguments` do not match
-    the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input is differentiable.
+    are compared with derivatives of the original program, which is not widened. Raises `InputError` if `arguments` do
+    not match the program's inputs. Raises `RequestError` for an unknown mode, dtype or order, and if no input is
+    differentiable.
     """
     if order not in (1, 2):
         raise RequestError(f"invalid modes, dtype or order: {order}")
@@ -82,7 +84,7 @@ def point_of(
     dtype: str = "f64",
     modes: Sequence[str] = MODES,
 ) -> Point:
-    """The point at which `check` compares derivatives; parameters and errors are those of `check`."""
+    """Returns the point at which `check` compares derivatives. The parameters and errors are those of `check`."""
     if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES:
         raise RequestError(f"invalid modes, dtype or order: {list(modes)}, {dtype!r}")
     positions = [program.inputs.index(port) for port in program.differentiated(wrt)]
@@ -97,10 +99,10 @@ def point_of(
 
 @stage
 def in_double(program: Program) -> Program:
-    """The program, widened to f64."""
+    """Returns the program, widened to f64."""
     graph, values = program.view.graph(program.name), [port.value for port in program.outputs]
     is_whole = values == graph.outputs and len(program.inputs) == len(graph.inputs)
-    # The graphs of a derivative refer to one another; its lowered module is simplified and has fewer ops to check.
+    # The graphs of a derivative refer to one another. The lowered module is simplified and has fewer ops to check.
     module = clone(program.graphs if is_whole else program.module)
     widen(module)
     wide = from_module(module, program.name, program.opset, loop_memory=program.loop_memory)
@@ -108,7 +110,10 @@ def in_double(program: Program) -> Program:
 
 
 def _accepted(program: Program, wide: Program, arguments: Sequence[ArrayLike]) -> list[Array]:
-    """The arguments, converted to the input types of `wide`; each may have the type of its input in either program."""
+    """Converts the arguments to the input types of `wide`.
+
+    Each argument may have the type of its input in `program` or in `wide`.
+    """
     check_count(program.name, program.signature, arguments)
     accepted = []
     inputs = zip(arguments, program.signature.inputs, wide.signature.inputs, strict=True)
@@ -119,9 +124,9 @@ def _accepted(program: Program, wide: Program, arguments: Sequence[ArrayLike]) -
 
 
 def _derived(point: Point, mode: str) -> Point:
-    """The point for the JVP or VJP of a point's program, with random tangents or cotangents.
+    """Returns the point at which the JVP or VJP of a point's program is checked. Its tangents or cotangents are random.
 
-    The derivative's program does not return the outputs of the original program.
+    The program of the new point does not return the outputs of the original program.
     """
     program, positions = point.program, [*point.positions]
     derived = program.jvp(positions) if mode == "fwd" else program.vjp(positions)
@@ -147,7 +152,7 @@ def _stored(
     positions: list[int],
     expected: Mapping[str, Array],
 ) -> Iterator[Comparison]:
-    """Comparisons of derivatives with the stored ones."""
+    """Yields the comparisons of derivatives with the stored derivatives in `expected`."""
     described = {f"grad.{i}": (i, f"gradient in {program.inputs[i].name}") for i in positions}
     if not any(key in expected for key in described):
         raise InputError(f"no derivatives to compare with: expects arrays named {', '.join(described)}")
@@ -175,7 +180,7 @@ def _stored(
 def _against(name: str, ours: Array, theirs: Array) -> Comparison:
     if ours.shape != theirs.shape:
         raise InputError(f"{name}: shape {ours.shape}, but the stored shape is {theirs.shape}")
-    # The stored numbers were computed and rounded in another way.
+    # Another program computed the stored numbers, with other rounding errors.
     tolerance = max(1e-10, 1e2 * epsilon_of(ours.dtype))
     largest = float(np.max(np.abs(theirs), initial=0.0))
     error = float(np.max(np.abs(ours.astype(complex) - theirs.astype(complex)), initial=0.0))

@@ -21,16 +21,16 @@ from tiduc.runtime.signature import TensorType
 
 Call = Callable[..., Sequence[Array]]
 Run = Callable[[Program], Call]
-"""Makes a callable on arrays from a program, with some engine."""
+"""A function that compiles a program with some engine. It returns a function on arrays."""
 
-_DRAWS = 2  # draws of random tangents and cotangents
+_DRAWS = 2  # the number of times that random tangents and cotangents are drawn
 _SMALL = 1e-2  # the smallest scale of an element's error, as a share of the largest element
 _MARGIN = 20  # uncertain finite differences raise a tolerance at most by this factor
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: its largest relative error, and the tolerance for this error.
+    """A comparison, with its largest relative error and the tolerance for this error.
 
     `uncertainty` is the error that the finite differences may have, relative to the same scale as `error`. `where`
     names the input that changed, or the output that had a cotangent, where the error is largest.
@@ -48,16 +48,16 @@ class Comparison:
 
     @property
     def excess(self) -> float:
-        """The error as a multiple of the tolerance; infinite for NaN."""
+        """The error divided by the tolerance. Infinite if the error is NaN."""
         ratio = self.error / self.tolerance if self.tolerance else np.inf * bool(self.error)
         return np.inf if np.isnan(ratio) else ratio
 
 
 @dataclass(frozen=True)
 class Point:
-    """A program, its arguments, the positions of the inputs that change, and how derivatives are compared.
+    """A program, its arguments, the positions of the inputs that vary, and the parameters of the comparisons.
 
-    `epsilon` is the relative rounding error of the arrays.
+    `epsilon` is the relative rounding error of the arrays. `prefix` precedes the names of the comparisons.
     """
 
     program: Program
@@ -73,7 +73,10 @@ class Point:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One draw: tangents of the varied inputs; cotangents, values and names of the differentiable outputs."""
+    """Random tangents `dx` of the inputs that vary, and random cotangents `ct` of the differentiable outputs.
+
+    `y` and `names` are the values and the names of these outputs.
+    """
 
     dx: Sequence[Array]
     ct: Sequence[Array]
@@ -83,30 +86,33 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Along:
-    """The tangents of the outputs if one input varies: from finite differences, and from the JVP if it is checked."""
+    """The tangents of the outputs if one input varies along its tangent.
+
+    `differences` are estimated by finite differences. `dy` is computed by the JVP, or None if the JVP is not checked.
+    """
 
     differences: Sequence[DifferenceEstimate]
     dy: Sequence[Array] | None
 
 
 def differentiable(program: Program) -> list[int]:
-    """The positions of the outputs that have tangents."""
+    """Returns the positions of the outputs whose types have tangents."""
     tangent_type = program.opset.builder.tangent_type
     return [j for j, port in enumerate(program.outputs) if tangent_type(port.type) is not None]
 
 
 def random_like(x: Array, generator: np.random.Generator) -> Array:
-    """Random elements in an array of the type of x."""
+    """Returns a random array with the shape and the dtype of `x`."""
     return random_array(TensorType.of(x), generator)
 
 
 def epsilon_of(dtype: "np.dtype[Any]") -> float:
-    """The relative rounding error of a float or complex type."""
+    """Returns the relative rounding error of a float or complex type."""
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def compared(p: Point) -> Iterator[Comparison]:
-    """The worst comparison of each kind over all draws."""
+    """Yields, for each kind of comparison at a point, the worst result of all draws."""
     value = p.run(p.program)
     jvp = p.run(p.program.jvp([*p.positions])) if "fwd" in p.modes else None
     vjp = p.run(p.program.vjp([*p.positions])) if "rev" in p.modes else None
@@ -121,7 +127,7 @@ def compared(p: Point) -> Iterator[Comparison]:
 
 
 def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> Iterator[Comparison]:
-    """The comparisons for one draw of tangents and cotangents."""
+    """Yields the comparisons for one draw of tangents and cotangents."""
     drawn, count = _draw(p, value), len(p.program.outputs)
     along = []
     for i, position in enumerate(p.positions):
@@ -165,7 +171,9 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """A function that moves one input by `distance` times `dx` and returns the differentiable outputs."""
+    """Returns a function from `distance` to the differentiable outputs after one input has moved by `distance` times
+    `dx`.
+    """
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:
@@ -178,14 +186,14 @@ def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], 
 
 
 def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
-    """The arrays, with zeros in place of all but one."""
+    """Returns the arrays, with zeros in place of each array except array `i`."""
     return [x if i == j else np.zeros_like(x) for j, x in enumerate(arrays)]
 
 
 def scaled(tangent: Array, x: Array) -> Array:
-    """The tangent multiplied by the root mean square of the finite elements of `x`.
+    """Multiplies a tangent by the root mean square of the finite elements of `x`.
 
-    Thus a step is neither lost in rounding nor far from the input.
+    A step along the result is neither lost in rounding nor far from `x`.
     """
     sizes = np.abs(wide(x)[np.isfinite(wide(x))])
     size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
@@ -193,7 +201,10 @@ def scaled(tangent: Array, x: Array) -> Array:
 
 
 def compare_elements(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) -> Comparison:
-    """The comparison of the element whose error is the largest multiple of its tolerance."""
+    """Compares the elements of a tangent with finite differences. Returns the comparison of the worst element.
+
+    The worst element has the largest ratio of error to tolerance.
+    """
     finite = np.isfinite(wide(y))
     if not np.any(finite):
         return Comparison("", 0.0, p.rtol)
@@ -210,7 +221,7 @@ def compare_elements(tangent: Array, known: DifferenceEstimate, y: Array, p: Poi
 def compare_products(
     pulled: tuple[Array, Array], ct: Array, known: DifferenceEstimate, y: Array, tolerance: float, p: Point
 ) -> Comparison:
-    """Compares <J* ct, dx> with <ct, tangent>."""
+    """Compares <J* ct, dx> with <ct, dy>. `pulled` is the pair J* ct and dx, and `known` is the tangent dy."""
     finite = np.isfinite(wide(y))
     back, forward = _terms(*pulled), _terms(ct[finite], known.value[finite])
     with np.errstate(all="ignore"):
@@ -224,7 +235,7 @@ def compare_products(
 
 
 def _terms(a: Array, b: Array) -> Array:
-    """The terms of the real inner product Re(sum conj(a) b)."""
+    """Returns the terms of the real inner product Re(sum conj(a) b)."""
     return np.asarray(np.real(np.conj(wide(a)) * wide(b)))
 
 

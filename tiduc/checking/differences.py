@@ -2,8 +2,9 @@
 
     D(h) = (f(h) - f(-h)) / 2h          R(h) = D(h) + (D(h) - D(4h)) / 15 = f'(0) + O(h^4)        (Richardson)
 
-Steps shrink by factors of four. A long step suffers from curvature and from kinks, a short step from rounding. Two
-successive R differ by about the error, so each element of each array uses the step for which they differ least.
+The step h shrinks by factors of four. With a long step, curvature and kinks cause errors; with a short step, rounding
+does. The difference of two successive values R is an estimate of the error. Each element of each array therefore uses
+the step for which this difference is smallest.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from tiduc.runtime.arrays import Array
 
 @dataclass(frozen=True)
 class DifferenceEstimate:
-    """The derivative of an array along a line, and the error that each element may have."""
+    """The derivative of an array along a line, and a bound on the error of each element."""
 
     value: Array
     uncertainty: Array
@@ -25,7 +26,7 @@ class DifferenceEstimate:
 def derivatives(
     function: Callable[[float], Sequence[Array]], epsilon: float, enough: float
 ) -> list[DifferenceEstimate]:
-    """The derivatives at 0 of arrays that depend on a real number.
+    """Estimates the derivatives at 0 of the arrays that `function` returns for a real number.
 
     `epsilon` is the relative rounding error of the arrays. Shorter steps are tried until the uncertainty of each
     element is at most `enough` times the largest element of its array, or until rounding outweighs the step.
@@ -53,7 +54,7 @@ def derivatives(
 def _differences(
     function: Callable[[float], Sequence[Array]], step: float, epsilon: float
 ) -> tuple[list[Array], list[Array]]:
-    """Central differences, and their rounding errors."""
+    """Returns central differences and their rounding errors."""
     pairs = list(zip(function(step), function(-step), strict=True))
     values = [(after - before) / (2 * step) for after, before in pairs]
     return values, [epsilon * np.maximum(np.abs(y), np.abs(z)) / step for y, z in pairs]
@@ -64,7 +65,7 @@ def _is_certain(known: DifferenceEstimate, enough: float) -> bool:
 
 
 def _better(old: DifferenceEstimate, new: DifferenceEstimate) -> DifferenceEstimate:
-    """The more certain of two estimates, element by element."""
+    """Returns the more certain of two estimates, element by element."""
     chosen = ~(old.uncertainty <= new.uncertainty) & ~np.isnan(new.uncertainty)
     return DifferenceEstimate(
         np.where(chosen, new.value, old.value), np.where(chosen, new.uncertainty, old.uncertainty)

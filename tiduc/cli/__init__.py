@@ -101,7 +101,7 @@ LIBRARIES = ("torch-mlir", "iree-base-compiler", "iree-base-runtime")
 
 
 class _Commands(click.Group):
-    """The commands of `COMMANDS`, imported on demand."""
+    """The group of the commands in `COMMANDS`. The module of a command is imported when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for section in COMMANDS.values() for name in section]
@@ -130,7 +130,10 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
-        """The exit status of the command; reports errors itself, because the context says how to colour them."""
+        """Runs the command and returns its exit status.
+
+        Reports errors here, because the context says whether to colour them.
+        """
         try:
             return int(super().invoke(ctx) or 0)
         except TiducError as error:
@@ -202,15 +205,16 @@ ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": 
 def attend(memory_limit: int | None) -> None:
     """Prepares this worker process for a command whose libraries are loaded.
 
-    Limits the process's memory to `memory_limit` MiB; without it, to three quarters of the available memory. Installs
-    handlers for signals that end the process: they end the compilers that were started and remove temporary files.
+    Limits the memory of the process to `memory_limit` MiB or, if it is None, to three quarters of the available memory.
+    Installs handlers for signals that end the process. The handlers end the compilers that the process has started and
+    remove temporary files.
     """
     from tiduc.runtime.process import limit_memory, memory
 
     limit_memory(memory() * 3 // 4 if memory_limit is None else memory_limit)
     for name, ending in ENDINGS.items():
         number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # else ignored, as by nohup
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, partial(_end, ending))
 
 
@@ -222,9 +226,10 @@ def _end(ending: BaseException, *_: object) -> NoReturn:
 
 
 def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None] | None = None) -> int:
-    """Runs one command line. Returns its exit status: 0, 1 after a diagnostic, or 2 for a wrong command line.
+    """Runs one command line and returns its exit status.
 
-    `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded.
+    The exit status is 0 on success, 1 after a diagnostic, 2 for a wrong command line, and 130 after an interrupt.
+    `loaded` is called with the value of --memory-limit after the libraries of the command are loaded.
     """
     options = SharedOptions(loaded, arguments=tuple(sys.argv[1:] if arguments is None else arguments))
     try:
@@ -241,7 +246,10 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
 
 def _from_the_system(error: Exception) -> TiducError | None:
-    """Converts errors of the system, such as exhausted memory, to a `TiducError`. None for other errors."""
+    """Converts an error of the system, such as exhausted memory, to a `TiducError`.
+
+    Returns None for any other error.
+    """
     if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
         return no_memory()
     if isinstance(error, OSError) and error.strerror:

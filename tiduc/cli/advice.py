@@ -1,4 +1,4 @@
-"""Advice after errors in a command line: where inputs and arrays go, and which commands have an option."""
+"""Advice after errors in a command line: how to give inputs and arrays, and which commands have an option."""
 
 from difflib import SequenceMatcher
 
@@ -7,7 +7,7 @@ import click
 from tiduc.cli.stored_help import options_of_commands
 
 _CLOSE = 0.7
-"""The least similarity of the names, without dashes, of an option and its misspelling."""
+"""The similarity of two names, without dashes, from which a name counts as a misspelt option."""
 
 _DERIVATIVES = ("jvp", "vjp", "grad", "hvp", "jacobian", "hessian", "laplacian", "gauss-newton")
 _HIGHER = "a derivative is a program that can be differentiated again: tiduc {0} FILE | tiduc {0} -, or tiduc hvp FILE"
@@ -19,7 +19,7 @@ _PLACES = {
 
 
 def advised(error: click.ClickException) -> click.ClickException:
-    """Adds advice to errors about unknown options, and about inputs or arrays given in place of files."""
+    """Adds advice to errors about unknown options, and about inputs or arrays that are given in place of files."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return error
@@ -33,7 +33,7 @@ def advised(error: click.ClickException) -> click.ClickException:
 
 
 def _of_option(error: click.NoSuchOption, context: click.Context) -> click.ClickException:
-    """Adds to the error the similar options, the commands that have the option, and a way out."""
+    """Adds advice to an error about an unknown option: similar options, or the commands that have the option."""
     name = error.option_name
     parts = [f"No such option: {name}"]
     close = [known for known in error.possibilities or () if _similarity(name, known) >= _CLOSE]

@@ -1,4 +1,4 @@
-"""batch: write a program for many values of some inputs at once."""
+"""batch: writes a program that computes a program for many values of some inputs at once."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def _batch(
     output: str,
     kind: str | None,
 ) -> None:
-    """Write a program that computes K values of some inputs at once, as jax.vmap does.
+    """Write a program that evaluates FILE for K values of some inputs at once, as jax.vmap does.
 
     Each batched input and output gets a dimension of size K. Inputs and outputs keep their order and their names.
     """
@@ -73,9 +73,9 @@ def _batch(
 
 
 def axes(text: str, option: str) -> Axes:
-    """The axes that an option spells: `1`, `0,none`, `x=0,y=none`; raises `RequestError` for any other text.
+    """Parses the axes in the value of an option: `1`, `0,none`, `x=0,y=none`. Raises `RequestError` for any other text.
 
-    A name may contain commas and equality signs: an entry ends at the first comma that follows `=` and a number or
+    A name may contain commas and equality signs, because an entry ends only at a comma that follows `=` and a number or
     `none`.
     """
     parts = text.split(",")

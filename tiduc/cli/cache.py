@@ -12,7 +12,7 @@ from tiduc.runtime import cache
 @click.argument("action", metavar="info|clear", type=click.Choice(["info", "clear"]))
 @JSON
 def _cache(action: str, as_data: bool) -> None:
-    """Show the folder of the cache and its contents, or clear it. It has compiled modules and models of PyTorch.
+    """Show the folder and the contents of the cache of compiled modules and imported models, or clear the cache.
 
     TIDUC_CACHE names the folder; 'off' disables the cache. TIDUC_CACHE_SIZE limits its size in MiB (default: 1024), and
     TIDUC_CACHE_DAYS limits the days that an unused entry is kept (default: 30). The folder is used only if it belongs

@@ -1,4 +1,4 @@
-"""check: compares derivatives, one line per comparison."""
+"""check: compares derivatives and prints a line for each comparison."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 
 
 def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """The modes in a text such as `fwd,rev`."""
+    """Returns the modes in a text such as `fwd,rev`."""
     modes = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
     if unknown := [mode for mode in modes if mode not in MODES]:
         raise click.BadParameter(f"{unknown[0]!r} is neither {' nor '.join(map(repr, MODES))}")
@@ -125,7 +125,7 @@ def _check(
         try:
             with waiting("looking for the op at fault"):
                 faults = ops_at_fault(point_of(program, given, run, positions, seed, **asked))
-        except TiducError as error:  # the comparisons are known, and are printed all the same
+        except TiducError as error:  # the results of the comparisons are printed nevertheless
             remark(file, f"cannot check op by op: {error.message}")
     if as_data:
         data = {"file": file, "agrees": not wrong, "comparisons": [_data(c) for c in comparisons]}
@@ -153,16 +153,16 @@ def _line(c: Comparison) -> str:
 
 
 def _data(c: Comparison) -> dict[str, object]:
-    """A comparison as JSON; numbers that are not finite become null."""
+    """Returns a comparison as data for JSON. Numbers that are not finite become null."""
     numbers = {"error": c.error, "tolerance": c.tolerance, "uncertainty": c.uncertainty}
     finite = {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
     return {"name": c.name, "agrees": bool(c.agrees), "where": c.where, **finite}
 
 
 def _lines_of(faults: Sequence[OpError], file: str) -> Iterator[str]:
-    """Lines that name the ops whose own derivative disagrees, one for each op, with the lines of the source."""
+    """Yields a line for each op whose derivative disagrees with finite differences, with the line of its source."""
     if not faults:
-        yield f"{file}: the derivative of each op agrees by itself, or no op has one\n"
+        yield f"{file}: the derivative of each op agrees by itself, or no op has a derivative\n"
     for fault in list({x.site.number: x for x in reversed(faults)}.values())[::-1][:_MOST]:
         place = click.style(f"{fault.site.place or file}: ", bold=True)
         what = f"the {'JVP' if fault.mode == 'fwd' else 'VJP'} of {fault.site.short} is at fault"
@@ -176,7 +176,6 @@ def _lines_of(faults: Sequence[OpError], file: str) -> Iterator[str]:
 
 
 def _fault(fault: OpError) -> dict[str, object]:
-    """An op at fault as JSON."""
     numbers = {name: x for name, x in _data(fault.comparison).items() if name in ("error", "tolerance")}
     return {"op": fault.site.name, "place": fault.site.place, "mode": fault.mode, **numbers}
 
@@ -197,7 +196,7 @@ def _arguments(
     expected: dict[str, Array] | None,
     path: str,
 ) -> Sequence[Array]:
-    """The arrays that `--input` gives, or else the stored ones, or else random ones."""
+    """Returns the arrays that `--input` gives. Without `--input`, returns the stored arguments or else random ones."""
     values = (in_double(program) if dtype == "f64" else program).signature.inputs
     if texts or expected is None:
         return arguments(texts or ["random"], values, seed)

@@ -1,4 +1,4 @@
-"""Decides from --color, NO_COLOR, TERM and the terminal whether output is coloured."""
+"""The option --color. It decides, with NO_COLOR, TERM and the terminal, whether output is coloured."""
 
 import os
 from typing import TextIO
@@ -7,7 +7,10 @@ import click
 
 
 def _choose(context: click.Context, _: click.Parameter, value: str) -> None:
-    """Sets the context's colour option, which `click.echo` reads; with None, click looks for a terminal."""
+    """Sets the context's colour option, which `click.echo` reads.
+
+    None lets click test whether the stream is a terminal.
+    """
     if value == "auto":
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         context.color = False if plain else None

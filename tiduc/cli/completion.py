@@ -1,4 +1,4 @@
-"""Completion in shells: names of inputs after `--wrt`."""
+"""Completion of input names after `--wrt` in shells."""
 
 from contextlib import suppress
 
@@ -13,11 +13,11 @@ from tiduc.models import MODELS
 def inputs_of_file(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Completes the last input name in a list separated by commas, with the inputs of the command's FILE.
+    """Completes the last name in a list of inputs, separated by commas, with the inputs of the command's FILE.
 
-    Empty for standard input, and for models of frameworks, because their import takes too long.
+    Returns no names for standard input, or for models of frameworks, because their import takes too long.
     """
-    # click reads no arguments if the last option still lacks its value
+    # click does not parse the arguments while the last option lacks its value.
     file = str(context.params.get("file") or next(iter(context.args), "-"))
     if file == "-" or file.lower().endswith(MODELS):
         return []

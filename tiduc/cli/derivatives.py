@@ -42,13 +42,17 @@ MEMORY = click.option(
     default="",
     metavar="SIZE",
     help="Memory budget of the program: a size such as 100MB or 1.5GiB, which includes arguments and results; a share "
-    "such as 0.3x of the other memory that the program takes without a plan; or min, for the lowest peak. To fit a "
-    "budget, values are recomputed rather than kept. By default, ops are reordered and cheap values recomputed.",
+    "such as 0.3x of the memory that the program would otherwise take besides arguments and results; or min, for the "
+    "lowest peak. To fit a budget, values are recomputed instead of kept. By default, ops are reordered and cheap "
+    "values are recomputed.",
 )
 
 
 def parse_wrt(program: Program, texts: Sequence[str]) -> list[int | str] | None:
-    """The inputs that `--wrt` names: an input's whole name, or positions and names separated by commas."""
+    """Returns the inputs that the texts of `--wrt` name, or None if there are no texts.
+
+    A text is the whole name of an input, or a list of positions and names separated by commas.
+    """
     if not texts:
         return None
     names = {port.name for port in program.inputs}
@@ -60,7 +64,7 @@ def parse_wrt(program: Program, texts: Sequence[str]) -> list[int | str] | None:
 
 
 _Option = Callable[[Callable[..., None]], Callable[..., None]]
-"""Adds an option to a command's function."""
+"""Adds an option to the function of a command."""
 
 
 def _derivative(
@@ -96,7 +100,7 @@ def _derivative(
 
 
 def _as_data(program: Program, module: ir.Module) -> dict[str, object]:
-    """A derivative for JSON: its function, its inputs and outputs, and its text."""
+    """Returns a derivative as data for JSON: its function, its inputs and outputs, and its text."""
     ports = {"inputs": program.inputs, "outputs": program.outputs}
     listed = {
         kind: [{"name": port.name, "type": str(port.type)} for port in of] for kind, of in ports.items()
@@ -105,7 +109,7 @@ def _as_data(program: Program, module: ir.Module) -> dict[str, object]:
 
 
 def _remark_on_order(file: str, program: Program, positions: Sequence[int | str] | None) -> None:
-    """Prints a remark if the user differentiates a gradient with respect to the same scalar variable."""
+    """Prints a remark if the user differentiates a gradient with respect to the scalar variable of that gradient."""
     ports = program.differentiated(positions)
     if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
         x = ports[0].name
@@ -121,7 +125,11 @@ def derived(
     stop_after: str | None = None,
     **options: object,
 ) -> tuple[Program, ir.Module]:
-    """The program of a derivative up to a stage, and the module after that stage."""
+    """Returns the program of the derivative `name`, and its module after the stage `stop_after`.
+
+    Without `stop_after`, the module is lowered to StableHLO. If the derivative needs several stages, and `stop_after`
+    is not the last of them, the program is the part of the derivative that exists after `stop_after`.
+    """
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
         given = {} if positions is None else {"wrt": positions}
@@ -130,7 +138,9 @@ def derived(
 
 
 def command(name: str, help: str, more: Sequence[_Option] = (), has_wrt: bool = True) -> click.Command:
-    """Creates the command for a method of `Program`: the options of all derivatives, followed by `more`."""
+    """Creates the command for a method of `Program`, with the options that all derivatives share and the options
+    `more`.
+    """
     options: list[_Option] = [
         FILE,
         ENTRY,

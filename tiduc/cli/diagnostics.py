@@ -1,4 +1,4 @@
-"""Messages other than results: diagnostics in MLIR's form, warnings, and a line of progress."""
+"""Messages other than results: diagnostics in MLIR's form, warnings, remarks, and a line that shows progress."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducRemark, TiducWarning
 from tiduc.runtime.files import open_regular
 
-PATIENCE = 1.5  # seconds until progress appears
-_MOST_OF_SOURCE = 2**26  # bytes of a file in which a line is looked up
+PATIENCE = 1.5  # the number of seconds before progress is shown
+_MOST_OF_SOURCE = 2**26  # the number of bytes of a source file that are read to find a line
 _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
@@ -27,7 +27,7 @@ def report(error: TiducError) -> None:
     """Prints `file:line:col: error: message` and the source line to standard error, in colour if colours are on.
 
     A file name that is not UTF-8 is printed byte by byte. With `--json` of a command, or `tiduc --json-errors`, prints
-    an object instead.
+    a JSON object instead.
     """
     if shared_options().json_errors:
         with suppress(OSError):
@@ -51,7 +51,10 @@ def report(error: TiducError) -> None:
 
 
 def as_data(error: TiducError) -> dict[str, Any]:
-    """An error as data for JSON: its class, message and notes, and the file, line and column, null if unknown."""
+    """Returns an error as data for JSON: its class, message and notes, and its file, line and column.
+
+    The file, the line and the column are None if unknown.
+    """
     message, *more = error.message.splitlines() or [""]
     match = _PLACE.fullmatch(error.location)
     file, line, column = match.groups() if match else (error.location or None, None, None)
@@ -61,17 +64,17 @@ def as_data(error: TiducError) -> dict[str, Any]:
 
 
 def remark(file: str, message: str) -> None:
-    """Prints `file: remark: message` to standard error, unless `--quiet` was asked for."""
+    """Prints `file: remark: message` to standard error, unless the user passed `--quiet`."""
     if not is_quiet():
         place = "<stdin>" if file == "-" else file
         click.echo(f"{place}: {click.style('remark: ', fg='blue', bold=True)}{message}", err=True)
 
 
 def source_at(place: str) -> list[str]:
-    """The source line at a place, and a caret below its column; nothing if the line cannot be read.
+    """Returns the source line at a place, and a line with a caret below the column.
 
-    A program may name any file in a location. Only regular files that the user named are read, and only their
-    beginning.
+    Returns an empty list if the line cannot be read. A location in a program may name any file. Therefore, only regular
+    files that the user has named are read, and only up to a limit.
     """
     match = _PLACE.fullmatch(place)
     if not match or not int(match[2]) or match[1] not in progress.files:
@@ -91,7 +94,10 @@ def source_at(place: str) -> list[str]:
 
 @contextmanager
 def about(file: str) -> Iterator[None]:
-    """In a block, gives the location `file` to errors that have no location, or only a symbol or MLIR's "-"."""
+    """A context that gives the location `file` to each `TiducError` that names no file.
+
+    The location of such an error is empty, a symbol, or begins with MLIR's name "-" for standard input.
+    """
     progress.work_on(file)
     try:
         yield
@@ -107,7 +113,7 @@ def about(file: str) -> Iterator[None]:
 
 @contextmanager
 def warnings_reported() -> Iterator[None]:
-    """In a block, prints tiduc's warnings and remarks as `warning: message`, without a line of source."""
+    """A context in which tiduc's warnings and remarks are printed as `warning: message`, without a source line."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -138,7 +144,7 @@ def is_quiet() -> bool:
 
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
-    """Shows progress on a terminal once the block takes longer than `PATIENCE`.
+    """A context that shows progress on a terminal once it lasts longer than `PATIENCE`.
 
     The line shows the message, the running stage and its progress, the number of completed stages, and the elapsed
     time.
@@ -166,7 +172,7 @@ def waiting(message: str) -> Iterator[None]:
 
 
 class _Stages:
-    """A watcher that shows the running stage, its progress, and the number of ended stages."""
+    """A watcher that shows the running stage, its progress, and the number of completed stages."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -1,4 +1,4 @@
-"""ops, passes, dialect: print the references, as text for a terminal or as pages."""
+"""ops, passes, dialect: print the references as text for a terminal, as JSON or as Markdown pages."""
 
 import click
 
@@ -21,7 +21,7 @@ MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in 
 def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
     """List the ops with a derivative rule, the ops whose derivative is zero, and the ops that are refused.
 
-    For ops with a rule, also list the checks of the tests, and the results of the target cpu.
+    For ops with a rule, also list which checks the tests make, and the results for the target cpu.
     """
     if as_data:
         rows = documents.op_rows(opset)
@@ -62,7 +62,7 @@ def _described(pass_: Pass | Pipeline) -> dict[str, object]:
 def _dialect(irdl: bool, output: str) -> None:
     """Write the reference of the tidu dialect, in Markdown.
 
-    With IRDL, other MLIR tools read files that contain tidu ops: iree-opt --irdl-file=tidu.irdl.mlir.
+    With the IRDL file, other MLIR tools can read files that contain tidu ops: iree-opt --irdl-file=tidu.irdl.mlir.
     """
     write(documents.irdl() if irdl else documents.dialect_markdown(), output)
 

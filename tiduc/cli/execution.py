@@ -1,4 +1,4 @@
-"""compile: compiles programs; and the options that compile, run and check share."""
+"""compile: compiles programs. Also has the options that compile, run and check share."""
 
 import functools
 import math
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completions for shells: targets, or after a colon the variants of a target."""
+    """Returns completions for shells: targets or, after a colon, the variants of a target."""
     names = [name for name in TARGETS if ":" not in incomplete]
     names += [
         f"{name}:{variant}" for name, of in TARGETS.items() for variant in of.variants if ":" in incomplete
@@ -115,7 +115,7 @@ PARAMETERS = click.option(
 def arguments(
     texts: Sequence[str], inputs: Sequence[SignatureValue], seed: int, mapped: bool = False
 ) -> list[Array]:
-    """The arrays that `--input` options give. With `mapped`, `.npy` files are mapped into memory."""
+    """Returns the arrays that `--input` options give. With `mapped`, `.npy` files are mapped into memory."""
     filling = [text for text in texts if text in ("random", "zeros")]
     named = sum(is_named(text, inputs) for text in texts)
     if len(filling) == 1 and named == len(texts) - 1:
@@ -130,9 +130,10 @@ def with_weights(
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array]:
-    """The argument of each input: the array of this name in the file `weights`, or else the next one of `--input`.
+    """Returns an argument for each input. It is the array with the input's name in the file `weights`, if there is one.
 
-    If `--input` gives all inputs except random seeds, `seeds` supplies the seeds.
+    The other arguments are the arrays of `--input`, in order. If `--input` gives all inputs except random seeds,
+    `seeds` supplies the seeds.
     """
     arrays = {} if weights is None else read_weights(weights)
     expected = {value.name: value.type for value in inputs}
@@ -157,7 +158,10 @@ def with_seeds(
     seeds: Callable[[], Mapping[str, Array]],
     mapped: bool = False,
 ) -> list[Array]:
-    """The arrays for the inputs. `seeds` supplies the random seeds if `texts` gives all other inputs."""
+    """Returns the arrays for the inputs.
+
+    If `texts` gives all inputs except random seeds, `seeds` supplies the seeds.
+    """
     plain = [value for value in inputs if not is_random_seed(value)]
     given = None if len(plain) == len(inputs) else _but_seeds(texts, plain, seed, mapped)
     if given is None:
@@ -169,19 +173,21 @@ def with_seeds(
 def _but_seeds(
     texts: Sequence[str], plain: Sequence[SignatureValue], seed: int, mapped: bool
 ) -> list[Array] | None:
-    """The arrays of all inputs except seeds. Returns None unless `texts` gives exactly these inputs."""
+    """Returns the arrays of all inputs except seeds. Returns None unless `texts` gives exactly these inputs."""
     try:
         given = arguments(texts, plain, seed, mapped)
-    except InputError:  # one array is too many if a text also gives the seed
+    except (
+        InputError
+    ):  # raised, for example, if a text also gives the seed, so that there is one array too many
         return None
     return given if len(given) == len(plain) else None
 
 
 def compiling(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds limits of the compiler and the use of the cache to a command.
+    """Adds options for the limits of the compiler and for the cache to a command.
 
-    The command gets these as `options`, together with its options `--target`, `--lapack`, `--fast` and
-    `--assume-finite`.
+    The command receives their values as one argument `options`, together with the values of its options `--target`,
+    `--lapack`, `--fast` and `--assume-finite`.
     """
 
     @click.option(
@@ -289,7 +295,7 @@ def program_in(file: str, entry: str | None, opset: OpSet, contents: bytes | Non
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
-    """The file to write for each input file."""
+    """Maps each input file to the file to write."""
     if output == "-":
         raise RequestError("several files: name a folder with -o")
     places = {file: os.path.join(output, f"{Path(file).stem}.vmfb") for file in files}
@@ -310,7 +316,10 @@ def _compile_all(
     options: Options,
     iree_flags: Sequence[str],
 ) -> int:
-    """Compiles the files together, writes the modules that compile and reports errors; returns the exit status."""
+    """Compiles the files together, writes the modules of those that compile, and reports errors.
+
+    Returns the exit status.
+    """
     programs: dict[str, Lowered] = {}
     failed = False
 

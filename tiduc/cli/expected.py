@@ -1,9 +1,9 @@
-"""Errors that comments of a file expect, in the syntax of MLIR's tools: `// expected-error @+1 {{unknown graph}}`.
+"""Errors that comments in a file expect, in the syntax of MLIR's tools: `// expected-error @+1 {{unknown graph}}`.
 
 In `expected-error-re`, parts in inner braces are regular expressions: `// expected-error-re {{graph {{@.*}}}}`.
 
-`@+1` or `@below` is the next line, `@-1` or `@above` the previous line, `@unknown` no line at all. Without them, the
-error is expected at the line of the comment. The text may be a part of the message.
+`@+1` or `@below` denotes the next line, and `@-1` or `@above` the previous line. `@unknown` means that the error has no
+line. Otherwise, the error is expected at the line of the comment. The text may be a part of the message.
 """
 
 import re
@@ -26,11 +26,11 @@ class Expected:
     """
 
     line: int | None
-    text: str  # the expected part, as the comment writes it
+    text: str  # the expected part of the message, as it is written in the comment
     pattern: str
 
     def met_by(self, error: TiducError) -> bool:
-        """Whether the error is at this line and its message contains the expected part."""
+        """Whether an error is at this line and its message contains the expected part."""
         match = _LINE.search(error.location)
         return bool(re.search(self.pattern, error.message)) and self.line == (
             int(match[1]) if match else None
@@ -38,7 +38,7 @@ class Expected:
 
 
 def expected_errors(contents: str) -> list[Expected]:
-    """The errors that the comments of a file, or of a part of it, announce."""
+    """Returns the errors that the comments in a file, or in a part of a file, expect."""
     errors = []
     for number, line in enumerate(contents.split("\n"), 1):
         found = [(at, text, re.escape(text)) for at, text in _EXPECTED.findall(line)]
@@ -51,7 +51,7 @@ def expected_errors(contents: str) -> list[Expected]:
 
 
 def _expression(text: str) -> str:
-    """The regular expression of a text in which `{{...}}` encloses regular expressions."""
+    """Returns the regular expression for a text in which `{{...}}` encloses regular expressions."""
     parts = _EXPRESSION.split(text)  # literal text and expressions alternate
     pattern = "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
     try:
@@ -62,9 +62,9 @@ def _expression(text: str) -> str:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """The error to report if `error` is not one that the comments of a file expect. None if they agree.
+    """Returns the error to report if `error` is not the error that the comments of a file expect.
 
-    `error` is None if no error occurred.
+    Returns None if they agree. `error` is None if no error occurred.
     """
     unmet = expected_errors(contents)
     if error is not None:

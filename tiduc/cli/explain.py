@@ -1,4 +1,4 @@
-"""explain: prints activity, residuals, costs and choices at kinks."""
+"""explain: prints the activity, the residuals, the costs and the choices at kinks of a program."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -168,7 +168,7 @@ def _residuals(explanation: Explanation, file: str) -> Iterable["Table"]:
 
 
 def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
-    """Tables of the memory peaks that the VJP can have, and of the values that it recomputes within a budget."""
+    """Yields tables of the memory peaks that the VJP can have, and of the values that it recomputes within a budget."""
     if explanation.memory:
         yield table(
             "Memory of the VJP",
@@ -208,7 +208,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
-    """The costs of the program, its JVP, its VJP and its jet, each after its name."""
+    """Yields the name and the cost of the program, its JVP, its VJP and its jet."""
     yield from explanation.costs.items()
     if (jet := explanation.jet) is not None:
         yield f"jet, order {jet.order}", jet
@@ -228,7 +228,7 @@ def _cost_row(name: str, cost: Cost | Prediction, primal: Cost) -> tuple[str, ..
 
 
 def _notes(explanation: Explanation) -> list[str]:
-    """Notes on contributions that the costs leave out."""
+    """Returns notes below the costs: refused derivatives, facts about the jet, and ops that are not counted."""
     notes = [f"no {rule.upper()}: {why}" for rule, why in explanation.refused.items()]
     if (jet := explanation.jet) is not None:
         how = "" if jet.is_exact else ", predicted from jets of lower orders"

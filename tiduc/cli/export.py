@@ -26,8 +26,8 @@ from tiduc.training.trained import write_trained
 def _export(model: str, state: str, output: str) -> None:
     """Write MODEL with the weights of STATE, which a training step has changed.
 
-    In an ONNX file, only initializers change; in a .pt2 file, only arrays. A file of the weights alone has the names of
-    a state dict. LoRA adapters in the state are added to the weights.
+    In an ONNX file, only initializers change; in a .pt2 file, only arrays. A file with the weights alone uses the names
+    of a state dict. LoRA adapters in the state are added to the weights.
     """
     with about(state):
         arrays = read_weights(state)

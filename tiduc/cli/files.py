@@ -1,4 +1,4 @@
-"""Input and output of commands: files, or standard input and output where a name is `-`."""
+"""Input and output of commands. A file is named by its path; `-` stands for standard input or standard output."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tiduc.runtime.files import read_bytes, written_whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
-"""The type of an argument that is a path: click does not check the path, but shells complete it."""
+"""The type of an argument that is a path. Shells complete the path; click does not check whether it exists."""
 
 
 def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:
@@ -34,12 +34,12 @@ _FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callbac
 
 
 def FILE(command: Command) -> Command:
-    """The argument of a command that reads a program, and the options for a model's file."""
+    """Adds the argument FILE, the program to read, and the options for importing models to a command."""
     return _FILE(model_options(command))
 
 
 def writes(help: str) -> Callable[[Command], Command]:
-    """The option that says where a command writes."""
+    """Returns the option `--output`, which says where a command writes, with this help text."""
     return click.option(
         "-o",
         "--output",
@@ -81,7 +81,7 @@ ENTRY = click.option(
 
 
 def read_input(file: str) -> bytes:
-    """All bytes of a file or of standard input."""
+    """Returns all bytes of a file or of standard input."""
     progress.work_on(file)
     if file != "-":
         return read_bytes(file)
@@ -96,30 +96,31 @@ def read_input(file: str) -> bytes:
 
 
 def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> ir.Module:
-    """The `ir.Module` in a file or in standard input; `contents` are its bytes if they were read before.
+    """Returns the `ir.Module` in a file or in standard input.
 
-    It may have ops of `dialects` that MLIR does not know. A model of PyTorch, ONNX or JAX is imported.
+    `contents` are the bytes of the file if the caller has read them already. The module may contain unregistered ops of
+    `dialects`. A model of PyTorch, ONNX or JAX is imported.
     """
     progress.work_on(file)
     if is_model(file):
         return with_choices(_with_calls(imported(file).module))
     if file != "-" and (contents is None or os.path.isfile(file)):
         return with_choices(read(file, dialects))
-    name = "<stdin>" if file == "-" else file  # parses `contents`, because a pipe cannot be read again
+    name = "<stdin>" if file == "-" else file  # `contents` is parsed, because a pipe cannot be read again
     return with_choices(parse(read_input(file) if contents is None else contents, name, dialects))
 
 
 @stage
 def _with_calls(module: ir.Module) -> ir.Module:
-    """The module with custom calls, which have rules, in place of Shardy's ops."""
+    """Replaces Shardy's ops in a module by custom calls, which have derivative rules. Returns the module."""
     shardy.fold(module)
     return module
 
 
 def write(data: bytes | str, output: str = "-") -> None:
-    """Writes to a file, whole or not at all, or to standard output; raises `TiducError` if the system refuses.
+    """Writes data to a file atomically, or to standard output. Raises `TiducError` if that fails.
 
-    Text keeps its colours as `--color` says, by default on a terminal only.
+    `--color` decides whether text keeps its colours. By default, it keeps them only on a terminal.
     """
     if isinstance(data, str):
         data = (data if shows_colours(output) else click.unstyle(data)).encode("utf-8", "surrogateescape")
@@ -133,7 +134,7 @@ def write(data: bytes | str, output: str = "-") -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # The reader closed the pipe. Python would complain when it flushes at exit.
+        # The reader has closed the pipe. Without the next line, Python would report an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(141) from None
     except OSError as error:
@@ -142,9 +143,9 @@ def write(data: bytes | str, output: str = "-") -> None:
 
 
 def write_json(data: object, output: str = "-") -> None:
-    """Writes data as JSON.
+    r"""Writes data as JSON.
 
-    A name may contain a byte that is not UTF-8. The byte becomes an escape such as "\\udcff", which Python reads back.
+    A name may contain a byte that is not UTF-8. Such a byte becomes an escape such as "\\udcff", which Python can read.
     """
     text = json.dumps(data, indent=2, ensure_ascii=False)
     write(_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n", output)
@@ -156,12 +157,12 @@ def shows_colours(output: str) -> bool:
 
 
 def is_terminal(output: str) -> bool:
-    """Whether `output` is a terminal."""
+    """Whether `output` is standard output and a terminal."""
     return output == "-" and sys.stdout is not None and sys.stdout.isatty()
 
 
 def write_binary(data: bytes, output: str) -> None:
-    """Writes like `write`, but never to a terminal."""
+    """Writes data as `write` does. Raises `RequestError` if the output is a terminal."""
     if is_terminal(output):
         raise RequestError("standard output is a terminal and the output is binary; name a file with -o")
     write(data, output)

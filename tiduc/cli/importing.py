@@ -28,8 +28,8 @@ def _import(
     output: str,
     kind: str | None,
 ) -> None:
-    """Write a model as StableHLO: of ONNX (.onnx), PyTorch (.pt2, by torch.export.save), JAX (.jaxexport, which
-    jax.export serialized), or MLIR (.mlir).
+    """Convert a model to StableHLO. MODEL is a file of ONNX (.onnx), PyTorch (.pt2, written by torch.export.save), JAX
+    (.jaxexport, serialized by jax.export) or MLIR (.mlir).
 
     Inputs and outputs keep their names in the model.
     """

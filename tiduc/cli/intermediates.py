@@ -44,7 +44,7 @@ DUMP = click.option(
 def stopped(
     program: Program, stage: str, options: Options, flags: Sequence[str], parameters: Sequence[str]
 ) -> bytes:
-    """The text of a program after `stage`, a stage of tiduc or a phase of IREE's compiler."""
+    """Returns the IR of a program, as text, after a stage of tiduc or a phase of IREE's compiler."""
     if stage in stops([]):
         return emit(program.module_after(stage))
     return text_after(program.lower(), options, stage, flags, parameters)
@@ -52,7 +52,10 @@ def stopped(
 
 @contextmanager
 def dumped(folder: str | None) -> Iterator[None]:
-    """In a block, writes the IR after each stage to numbered files in the folder. Writes nothing without a folder."""
+    """A context in which the IR after each stage is written to numbered files in the folder.
+
+    Nothing is written if `folder` is None.
+    """
     if folder is None:
         yield
         return
@@ -78,5 +81,5 @@ def _write(path: str, data: bytes) -> None:
 
 
 def observing_options(command: Command) -> Command:
-    """Adds the three options to a command."""
+    """Adds the options `--stop-after`, `--iree-flag` and `--dump-intermediates` to a command."""
     return STOP_AFTER(IREE_FLAGS(DUMP(command)))

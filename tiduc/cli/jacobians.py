@@ -11,7 +11,7 @@ from tiduc.runtime.arrays import read_npz
 
 
 class _Sparsity(click.ParamType[Any]):
-    """A kind of sparsity, or the path of an `.npz` file of patterns."""
+    """The type of the option `--sparsity`: a kind of sparsity, or the path of an `.npz` file of patterns."""
 
     name = "sparsity"
 
@@ -36,7 +36,8 @@ MODE = click.option(
     default="auto",
     show_default=True,
     help="Forward mode pushes one basis vector per input element, reverse mode pulls back one per output "
-    "element; auto takes the cheapest of forward mode, reverse mode, and both, joined at a bottleneck.",
+    "element; auto chooses the cheapest of forward mode, reverse mode, and a combination of both that meets at a "
+    "bottleneck.",
 )
 
 SPARSITY = click.option(
@@ -51,8 +52,8 @@ COMPRESSED = click.option(
     "--compressed",
     type=click.Choice(FORMATS),
     help="Return the nonzeros of a sparse matrix in compressed sparse row (csr) or column (csc) form, as in scipy. "
-    "The attribute tidu.compressed of the result has their places; so have Program.patterns in Python and the header "
-    "of a static library. Without --sparsity, the places follow from the program.",
+    "The positions of the nonzeros are in the attribute tidu.compressed of the result, in Program.patterns in Python, "
+    "and in the header of a static library. Without --sparsity, tiduc derives the positions from the program.",
 )
 
 COMMANDS = {
@@ -65,7 +66,7 @@ COMMANDS = {
     ),
     "hessian": command(
         "hessian",
-        """Write the second derivatives: (primals...) -> (one of each output in each pair of wrt...).
+        """Write the second derivatives: (primals...) -> (derivative of each output in each pair of wrt...).
 
         The shape of a derivative is that of its output, then those of both inputs. Inputs and outputs must be real.""",
         (VALUE, SPARSITY, COMPRESSED),

@@ -1,4 +1,4 @@
-"""The option --emit of `tiduc compile`: modules, C code for IREE's runtime, and static libraries."""
+"""The option --emit of `tiduc compile`. It chooses between modules, C code for IREE's runtime, and static libraries."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ EMIT = click.option(
     show_default=True,
     help="What to write: a module for IREE's runtime; C code of such a module, to build with the runtime's sources; "
     "or a static library that needs no runtime: with -o NAME.o, NAME.o has the kernels, and "
-    "NAME.c and NAME.h the C function NAME that calls them. Both take less time together, and then NAME.vmfb is the "
-    "module.",
+    "NAME.c and NAME.h the C function NAME that calls them. A module and a library together take less time than "
+    "separately; the module is then NAME.vmfb.",
 )
 
 FINITE = click.option(
     "--assume-finite",
     "finite",
     is_flag=True,
-    help="In a static library of scalar ops, take products by constant zeros for zero, as CasADi does: shorter code, "
-    "but wrong if the other factor is infinite or NaN.",
+    help="In a static library of scalar ops, treat each product with a constant zero as zero, as CasADi does. The code "
+    "is shorter, but wrong if the other factor is infinite or NaN.",
 )
 
 
@@ -49,10 +49,11 @@ def compiled_files(
     folder: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> dict[str, bytes | str]:
-    """Compiles a program to the files of this kind of output, by name. `output` is the name of the first file.
+    """Compiles a program. Returns the contents of the output files by file name. `output` is the name of the first
+    file.
 
-    `identity` identifies the model of a training step. The other arguments are those of `build`. Raises `RequestError`
-    if the kind does not fit the name of the file, the parameters, or the program's name.
+    `identity` is a text that identifies the model of a training step. The other arguments are those of `build`. Raises
+    `RequestError` if the kind does not fit the name of the file, the parameters, or the program's name.
     """
     if kind != MODULE and parameters:
         raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
@@ -84,7 +85,7 @@ def compiled_files(
 
 
 def write_files(files: Mapping[str, bytes | str]) -> None:
-    """Writes files by name."""
+    """Writes the contents of each file under its name."""
     for name, content in files.items():
         if isinstance(content, bytes):
             write_binary(content, name)
@@ -93,9 +94,9 @@ def write_files(files: Mapping[str, bytes | str]) -> None:
 
 
 def _flags_for(kind: str, program: Program) -> tuple[str, ...]:
-    """Flags of IREE's compiler for this kind of output.
+    """Returns the flags of IREE's compiler for this kind of output.
 
-    Raises `RequestError` if the program's name cannot be part of a name in C.
+    Raises `RequestError` if the kind is C code, and the program's name cannot be part of a name in C.
     """
     if kind != C:
         return ()

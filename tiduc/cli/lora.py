@@ -1,4 +1,4 @@
-"""lora: extracts trained adapters from a state, as files for peft or added to the weights of the model."""
+"""lora: extracts trained adapters from a state. Writes them as files for peft, or adds them to the model's weights."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Help texts other than options: examples of each command, and the closing text."""
+"""The parts of the help texts that are not about options: examples for each command, and the closing text."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "jvp": (
@@ -186,7 +186,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "passes": (("All passes with their options", "tiduc passes"),),
     "dialect": (("For other tools of MLIR", "tiduc dialect --irdl -o tidu.irdl.mlir"),),
 }
-"""For each command, pairs of a purpose and a command line."""
+"""Maps each command to examples. An example is a purpose and a command line."""
 
 EPILOG = """\b
 Examples:
@@ -204,6 +204,9 @@ an interrupt. A file is written whole or not at all.
 
 
 def epilog(command: str) -> str:
-    """The examples of a command, as paragraphs that click does not wrap; empty if there are none."""
+    """Returns the examples of a command, as paragraphs that click does not wrap.
+
+    Returns "" if there are no examples.
+    """
     lines = [f"  # {purpose}\n  {line}\n" for purpose, line in EXAMPLES.get(command, ())]
     return "\b\nExamples:\n" + "".join(lines) if lines else ""

@@ -1,4 +1,4 @@
-"""`--memory-limit`: the most memory that the command's process may use."""
+"""The option `--memory-limit`, which limits the memory of the command's process."""
 
 import re
 
@@ -13,7 +13,7 @@ _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 def _mebibytes(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """The number of MiB in a size such as 4096, 512M or 1.5GiB."""
+    """Returns the number of MiB in a size such as 4096, 512M or 1.5GiB."""
     if value is None:
         return None
     match = _SIZE.fullmatch(value)
@@ -38,7 +38,7 @@ MEMORY_LIMIT = click.option(
 
 
 def no_memory() -> TiducError:
-    """The error for memory that ran out in the recorded stage."""
+    """Returns the error to report if memory runs out. The error names the stage that was running."""
     stage, file = progress.recorded()
     return TiducError(
         f"out of memory during {stage}; --memory-limit, or the shell's 'ulimit', may allow more",

@@ -1,4 +1,4 @@
-"""Models of PyTorch, ONNX and JAX as the FILE of a command: the options for their import."""
+"""The options for importing models of PyTorch, ONNX and JAX, which commands accept as FILE."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tiduc.models.model import Model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-"""The function of a command."""
+"""The type of a command's function."""
 
 
 SIZES = click.option(
@@ -91,7 +91,10 @@ def model_options(command: Command) -> Command:
 
 
 def with_choices(module: ir.Module) -> ir.Module:
-    """The module, after setting the attributes for the options `--relu` and `--equal-within` of the running command."""
+    """Sets the attributes that the options `--relu` and `--equal-within` of the running command require.
+
+    Returns the module.
+    """
     options = shared_options().imports
     if options.relu:
         mark_every_relu(module)
@@ -101,7 +104,7 @@ def with_choices(module: ir.Module) -> ir.Module:
 
 
 def is_model(file: str) -> bool:
-    """Whether a file's suffix is that of a model of PyTorch, ONNX or JAX."""
+    """Whether the suffix of a file is that of a model of PyTorch, ONNX or JAX."""
     return Path(file).suffix.lower() in MODELS
 
 
@@ -111,7 +114,10 @@ def imported(
     opset: OpSet = OPSET,
     entry: str | None = None,
 ) -> "Model":
-    """The model in a file, imported as the options of the running command say; `entry` is for MLIR files."""
+    """Imports the model in a file, with the options of the running command.
+
+    `entry` names the function to import from an MLIR file.
+    """
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
     options = shared_options().imports
@@ -130,7 +136,7 @@ def imported(
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:
-    """The sizes that `--size` options set, by name."""
+    """Returns the sizes that `--size` options set, by name."""
     sizes = {}
     for text in texts:
         name, _, number = text.rpartition("=")
@@ -141,7 +147,7 @@ def _numbers(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _arrays(texts: Sequence[str]) -> dict[str, Array]:
-    """The arrays that `--constant` options set, by input name."""
+    """Returns the arrays that `--constant` options set, by input name."""
     arrays = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""link: makes one module of several."""
+"""link: merges several modules into one."""
 
 import click
 

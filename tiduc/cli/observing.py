@@ -1,4 +1,4 @@
-"""Options of MLIR's tools that print IR, times and statistics while passes run."""
+"""The options of MLIR's tools that print IR, times and statistics while passes run."""
 
 import functools
 from collections.abc import Callable
@@ -87,7 +87,10 @@ _FORM = (
 
 
 def observed(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds these options to a command. The command receives them as `observe`. IR and reports go to standard error."""
+    """Adds the options of this file to a command. The command receives their values as `observe`.
+
+    IR and reports are printed to standard error.
+    """
 
     @functools.wraps(command)
     def with_options(*, generic: bool, debuginfo: bool, elide_if_larger: int | None, **given: Any) -> R:

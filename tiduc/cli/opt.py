@@ -36,7 +36,7 @@ def _utf8(context: click.Context, parameter: click.Parameter, value: str) -> str
 
 
 def _loaded(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Pass]:
-    """The passes of the modules that `--load-passes` names, by name."""
+    """Returns the passes of the modules that `--load-passes` names, by name."""
     passes: dict[str, Pass] = {}
     for where in value:
         module, listed, name = named_value(where, "PASSES")
@@ -47,7 +47,10 @@ def _loaded(context: click.Context, parameter: click.Parameter, value: tuple[str
 
 
 def _guarded(pass_: Pass) -> Callable[..., object]:
-    """The function of a user's pass; its exceptions become `RuleError`s, located where the pass raises."""
+    """Wraps the function of a user's pass.
+
+    Its exceptions become `RuleError`s, located where the user's code raises them.
+    """
 
     @functools.wraps(pass_.function)
     def function(*arguments: object, **options: object) -> object:
@@ -63,7 +66,7 @@ def _guarded(pass_: Pass) -> Callable[..., object]:
 
 
 def _printing(write_it: Callable[[], str]) -> Callable[[click.Context, click.Parameter, bool], None]:
-    """The callback of a flag that prints a list instead of running the command."""
+    """Returns the callback of a flag that prints a list instead of running the command."""
 
     def callback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
         if value:
@@ -79,7 +82,7 @@ def _dialects() -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """The pipeline that runs on each module, and the checks of the result."""
+    """The pipeline to run on each module, the checks to make, and the form of the output."""
 
     pipeline: str
     observe: Observe
@@ -90,7 +93,7 @@ class _Request:
     verify_roundtrip: bool
 
     def result(self, module: ir.Module) -> bytes:
-        """The output for a module."""
+        """Runs the pipeline on a module and returns the output."""
         if self.verify_roundtrip:
             _check_roundtrip(module, self.dialects)
         run_pipeline(module, self.pipeline, self.observe, self.opset, self.passes)
@@ -200,7 +203,10 @@ def _opt(
 def _each(
     parts: list[str], file: str, request: _Request, verify_diagnostics: bool
 ) -> tuple[list[bytes], bool]:
-    """The outputs for the parts of a file, and whether a part has failed; reports errors."""
+    """Runs the pipeline on each part of a file and reports errors.
+
+    Returns the outputs and whether a part has failed.
+    """
     results, failed = [], False
     for part in parts:
         error: TiducError | None = None
@@ -219,7 +225,10 @@ def _each(
 
 
 def _parts(contents: str) -> Iterator[str]:
-    """The parts of a split file. Empty lines before each part keep its line numbers as in the file."""
+    """Yields the parts of a split file.
+
+    Each part begins with empty lines, so that its line numbers are those of the file.
+    """
     line = 0
     for part in SPLIT.split(contents):
         yield "\n" * line + part
@@ -227,7 +236,7 @@ def _parts(contents: str) -> Iterator[str]:
 
 
 def _check_roundtrip(module: ir.Module, dialects: Collection[str]) -> None:
-    """Raises `InvalidIR` if the module's text or bytecode is read back as another module."""
+    """Raises `InvalidIR` if the module's text or bytecode is read back as a different module."""
     before = text(module)
     for kind, written in (("text", before), ("bytecode", bytecode(module))):
         if text(parse(written, dialects=dialects)) != before:

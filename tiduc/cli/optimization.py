@@ -1,4 +1,4 @@
-"""lagrangian, gauss-newton, second-directional: write the derivatives that optimizers ask for."""
+"""lagrangian, gauss-newton, second-directional: write the derivatives that optimizers need."""
 
 import click
 
@@ -8,13 +8,13 @@ from tiduc.cli.jacobians import COMPRESSED, SPARSITY, VALUE
 GRADIENT = click.option(
     "--gradient",
     is_flag=True,
-    help="Also return the gradient J'Wr in each of wrt, before the matrices: that of half the weighted sum of squares.",
+    help="Also return the gradient J'Wr of half the weighted sum of squares, in each of wrt, before the matrices.",
 )
 
 WEIGHTS = click.option(
     "--weights",
     is_flag=True,
-    help="Add an input of weights for each output, of its shape: the diagonal of W. By default, all weights are 1.",
+    help="Add an input with the weights of each output, the diagonal of W. By default, all weights are 1.",
 )
 
 PRODUCT = click.option(
@@ -28,13 +28,13 @@ COMMANDS = {
         "lagrangian",
         """Write the Lagrangian: (primals..., multipliers of the outputs...) -> (lagrangian).
 
-        It is the sum of each output times its multiplier, an input of the shape of the output. Differentiate it by
-        tiduc grad, hvp or hessian, with --wrt.""",
+        The Lagrangian is the sum of all outputs times their multipliers, which are inputs of the outputs' shapes.
+        Differentiate it with tiduc grad, hvp or hessian, and --wrt.""",
         has_wrt=False,
     ),
     "gauss-newton": command(
         "gauss-newton",
-        """Write the Gauss-Newton matrices J'WJ: (primals...) -> (one of each pair of wrt...).
+        """Write the Gauss-Newton matrices J'WJ: (primals...) -> (matrix of each pair of wrt...).
 
         All float outputs are residuals r, and J is their Jacobian. The shape of a matrix is that of both inputs.""",
         (VALUE, GRADIENT, WEIGHTS, PRODUCT, SPARSITY, COMPRESSED),
@@ -43,7 +43,7 @@ COMMANDS = {
         "second-directional",
         """Write second directional derivatives: (primals..., tangents..., second tangents...) -> (one per output...).
 
-        That of an output y is the second derivative of y(x + s v + t w) in s and t, for the tangents v and w.""",
+        For an output y and tangents v and w, it is the derivative of y(x + s v + t w) in s and t, at s = t = 0.""",
         (VALUE,),
     ),
 }

@@ -1,4 +1,4 @@
-"""options: the options of a command line that code outside of the command's function reads."""
+"""options: the values of options that code outside the function of a command reads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import click
 
 @dataclass
 class ImportOptions:
-    """The options that say how to import a model: the fields have the names of the options' parameters."""
+    """The options that say how to import a model. Each field has the name of the option's parameter."""
 
     sizes: Sequence[str] = ()
     constants: Sequence[str] = ()
@@ -22,11 +22,11 @@ class ImportOptions:
 
 @dataclass
 class SharedOptions:
-    """The options of one command line; the contexts of `tiduc` and of its command share one record.
+    """The options of one command line. The contexts of `tiduc` and of its command share one record.
 
     `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded. With
-    `json_errors`, errors are printed as JSON. `pass_flags` is the pipeline of the flags that name passes.
-    `arguments` are those of the command line.
+    `json_errors`, errors are printed as JSON. `pass_flags` is the pipeline of the flags that name passes. `arguments`
+    are the arguments of the command line.
     """
 
     loaded: Callable[[int | None], None] | None = None
@@ -38,7 +38,7 @@ class SharedOptions:
 
 
 def shared_options() -> SharedOptions:
-    """The options of the running command line; the defaults if no command runs."""
+    """Returns the options of the running command line, or the default options if no command runs."""
     context = click.get_current_context(silent=True)
     return SharedOptions() if context is None else context.find_root().ensure_object(SharedOptions)
 

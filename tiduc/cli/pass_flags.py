@@ -11,10 +11,10 @@ from tiduc.tables import native_passes
 
 
 class PassFlags(click.Command):
-    """A command that takes each pass as a flag; flags may begin with one dash or two, as in MLIR's tools."""
+    """A command that accepts each pass as a flag. Flags may begin with one dash or two, as in MLIR's tools."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The options of the command, and the passes."""
+        """Completes options of the command and flags of passes."""
         own = super().shell_complete(ctx, incomplete)
         return own + _passes(incomplete) if incomplete.startswith("-") else own
 
@@ -40,7 +40,10 @@ class PassFlags(click.Command):
 
 
 def _passes(incomplete: str) -> list[CompletionItem]:
-    """The flags of passes that begin like this; native passes after two characters, because they are many."""
+    """Returns the flags of passes that begin with a text.
+
+    MLIR's own passes are included only if the text has two characters or more, because there are many of these passes.
+    """
     start = incomplete.lstrip("-")
     own = [*PASSES, *PIPELINES]
     names = own if len(start) < 2 else [*own, *native_passes()]
@@ -49,7 +52,10 @@ def _passes(incomplete: str) -> list[CompletionItem]:
 
 @stage
 def _is_pass(name: str, loads: bool) -> bool:
-    """Whether a flag names a pass; with `loads`, the name may be that of a pass in a user's file."""
+    """Whether a flag names a pass.
+
+    With `loads`, the user loads passes from a file, so any name may be that of a pass.
+    """
     return loads or name.startswith("tidu-") or name in PASSES or name in PIPELINES or is_native(name)
 
 
@@ -61,7 +67,7 @@ def _element(name: str, options: str) -> str:
 
 
 def chosen_pipeline(pipeline: str) -> str:
-    """The pipeline of `--pass-pipeline`, or of the pass flags. Raises a usage error if both are given."""
+    """Returns the pipeline of `--pass-pipeline` or of the pass flags. Raises a usage error if both are given."""
     flags = shared_options().pass_flags
     if flags and pipeline:
         raise click.UsageError("--pass-pipeline cannot be used with flags that name passes")

@@ -15,8 +15,8 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.profiling import Profile, as_json, as_trace, profile
 from tiduc.profiling.rows import ComputedOp, Row
 
-SHOWN = 20  # the most rows that are printed
-OPS = 3  # the most ops that are printed per row
+SHOWN = 20  # the largest number of rows that are printed
+OPS = 3  # the largest number of ops that are printed in a row
 
 
 @click.command("profile")
@@ -66,7 +66,7 @@ def _profile(
 
 
 def _lines(measured: Profile) -> list[str]:
-    """The table: a row for each dispatch, in columns of plain text."""
+    """Returns the lines of the table, which has a row for each dispatch."""
     total = sum(row.seconds for row in measured.rows)
     table: list[tuple[str, ...]] = [
         ("us", "share", "runs", "FLOPs", "bytes", "peak", "limit", "ops", "kernel")
@@ -103,7 +103,7 @@ def _cells(row: Row, total: float) -> tuple[str, ...]:
 
 
 def _ops(ops: tuple[ComputedOp, ...]) -> str:
-    """The ops with most FLOPs, each with its line and column."""
+    """Lists the ops with the most FLOPs, each with its line and column."""
     most = sorted(ops, key=lambda op: -op.flops)
     named = [f"{op.op} {':'.join(op.place.rsplit(':', 2)[-2:])}".strip() for op in most[:OPS]]
     more = f" and {len(ops) - OPS} more" if len(ops) > OPS else ""

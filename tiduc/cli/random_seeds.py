@@ -1,4 +1,4 @@
-"""Seeds of random numbers: the option that gives them, and the remarks on programs that need one."""
+"""Seeds of random numbers: the option `--seed`, and the remarks on programs that draw random numbers."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ SEED = click.option(
     "--seed",
     type=click.IntRange(0, MOST),
     metavar="INTEGER",
-    help="Seed of random inputs, by default 0, and of the random numbers that the program draws; 'run' draws the "
-    "latter seed by default.",
+    help="Seed of random inputs, by default 0, and of the random numbers that the program draws. By default, 'run' "
+    "chooses the latter seed at random.",
 )
 
 
 def remark_on_seeds(file: str, program: Program) -> None:
-    """Prints the inputs from which the program draws its random numbers, if it has any."""
+    """Prints a remark with the inputs from which the program draws its random numbers, if it draws any."""
     names = [value.name for value in seeds_among(program.signature.inputs)]
     if names:
         remark(
@@ -29,12 +29,12 @@ def remark_on_seeds(file: str, program: Program) -> None:
 
 
 def seeds_among(inputs: Sequence[SignatureValue]) -> list[SignatureValue]:
-    """The inputs that are seeds of random numbers."""
+    """Returns the inputs that are seeds of random numbers."""
     return [value for value in inputs if is_random_seed(value)]
 
 
 def seeds_of(file: str, signature: Signature, number: int | None) -> dict[str, Array]:
-    """The random seeds of a program, by input name, derived from `number`.
+    """Returns the random seeds of a program, by input name. They are derived from `number`.
 
     If `number` is None, draws a number and prints it in a remark.
     """

@@ -1,4 +1,4 @@
-"""The option `--rules`: a user's op set, from a Python module or file."""
+"""The option `--rules`, which takes a user's op set from a Python module or file."""
 
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
@@ -15,9 +15,10 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def opset(where: str | None) -> OpSet:
-    """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
+    """Returns the op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names, or tiduc's own for None.
 
-    Raises `RequestError` if there is none; `RuleError`, with the line, if the user's code raises.
+    Raises `RequestError` if there is no op set of this name. Raises `RuleError`, with the line, if the user's code
+    raises.
     """
     if where is None:
         return OPSET
@@ -30,7 +31,7 @@ def opset(where: str | None) -> OpSet:
 def read_with(
     opset: OpSet, file: str, contents: bytes | None = None, dialects: Collection[str] | None = None
 ) -> ir.Module:
-    """The `ir.Module` in a file, as `read_module` reads it. Warns of rules whose names look misspelt.
+    """Reads the `ir.Module` in a file by `read_module`. Warns of rules whose names look misspelt.
 
     Ops of `dialects` may be unregistered; the default is the dialects of the op set.
     """
@@ -43,7 +44,7 @@ def read_with(
 
 
 def _misspelt(module: ir.Module, opset: OpSet) -> Iterator[tuple[str, str]]:
-    """The call targets of rules that the module lacks, each with the most similar target in the module."""
+    """Yields each rule for a call target that the module lacks, with a similar target that has no rule."""
     rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
     if not rules:
         return

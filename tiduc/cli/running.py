@@ -87,9 +87,9 @@ def _run(
     checked: bool,
     output: str,
 ) -> int:
-    """Run a program, or a module that 'tiduc compile' made, on arrays.
+    """Run a program, or a module that 'tiduc compile' wrote, on arrays.
 
-    Results are printed one per line, in the form that --input reads; large results as a summary.
+    Results are printed one per line, in the form that --input reads. Of a large result, only a summary is printed.
     """
     if processes is not None:
         if engine != "xla" or checked or parameters is not None or memory:
@@ -129,19 +129,19 @@ def _run(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The function to run, its signature, and how to get its executable."""
+    """The function to run, its signature, and a function that compiles or loads it."""
 
     entry: str
     signature: Signature
     executable: Callable[[], Runnable]
-    checked: Callable[..., tuple[Array, ...]] | None = None  # runs the module, and checks its memory
+    checked: Callable[..., tuple[Array, ...]] | None = None  # runs the program and checks its memory
 
 
 def _by_iree(
     file: str, entry: str | None, opset: OpSet, memory: str, parameters: str | None, options: Options
 ) -> _Chosen:
     contents = read_input(file)
-    # IREE writes a flatbuffer, mostly inside a zip archive; a .pt2 file is a zip archive, too.
+    # A compiled module is a flatbuffer, mostly inside a zip archive. A .pt2 file is a zip archive, too.
     if not is_model(file) and (contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE"):
         if options.lapack != LOOPS:
             raise RequestError(

@@ -24,7 +24,7 @@ def _mesh(context: click.Context, parameter: click.Parameter, text: str) -> dict
 def _shardings(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, list[str | None]]:
-    """Each input with its axes; the name of an input may hold an equals sign."""
+    """Maps each input to the axes that split it. The name of an input may contain an equals sign."""
     given: dict[str, list[str | None]] = {}
     for text in texts:
         name, equals, axes = text.rpartition("=")
@@ -75,7 +75,7 @@ def _shard(
 ) -> None:
     """Split the inputs of a program among a mesh of devices, with Shardy's attributes.
 
-    The engine xla propagates the shardings to all values: 'tiduc run --engine xla'. Derivatives keep them.
+    The engine xla propagates the shardings to all values: 'tiduc run --engine xla'. Derivatives keep the shardings.
     """
     with about(file):
         module = shard(from_module(read_with(opset, file), entry, opset), mesh, shardings, fully).module

@@ -21,7 +21,7 @@ from tiduc.dialect.errors import TiducError
 def _size(file: str, as_data: bool, output: str) -> None:
     """Show the sizes in bytes of a module (.vmfb) or of the kernels of a static library (.o).
 
-    For WebAssembly, files .wasm are read too, and functions are not listed.
+    Also reads .wasm files of WebAssembly, but does not list their functions.
 
     'buffers' is the largest number of bytes that a call of a module allocates at a time, besides arguments and
     constants. In a function with loops or branches, each instruction that allocates counts once. 'heap' is the memory
@@ -49,7 +49,10 @@ def _size(file: str, as_data: bool, output: str) -> None:
 
 
 def _heap_beside(file: str) -> int | None:
-    """The most bytes that a call takes from malloc, from the header beside an object file; None if it has no number."""
+    """Returns the most bytes that a call takes from malloc, from the header beside an object file.
+
+    Returns None if there is no header, or if the header does not state the number.
+    """
     header = Path(file).with_suffix(".h")
     match = HEAP_BYTES.search(header.read_text(errors="replace")) if header.is_file() else None
     return int(match[1]) if match else None

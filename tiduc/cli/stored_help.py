@@ -1,4 +1,4 @@
-"""The help texts of commands, stored as data, so that `tiduc COMMAND --help` imports only what it needs.
+"""The help texts of commands, stored as data. With them, `tiduc COMMAND --help` does not import the command's module.
 
 `python docs/generate.py` writes the data, and test/py/test_docs.py checks that they are up to date.
 """
@@ -14,7 +14,7 @@ import click
 from tiduc.cli.manual import epilog
 
 _SPELLED = re.compile(r"(?<!\S)-{1,2}[a-z][\w-]*")
-"""An option in a record of the help, such as `-o, --output OUT`."""
+"""Matches an option in a record of the help, such as `-o, --output OUT`."""
 
 PATH = Path(__file__).parents[1] / "tables" / "help.json"
 
@@ -37,7 +37,7 @@ class StoredHelp(click.Command):
 
 
 def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
-    """The command that prints the stored help, if `arguments` ask only for help; else None."""
+    """Returns a command that prints the stored help, if `arguments` ask only for help. Otherwise returns None."""
     if list(arguments) not in (["--help"], ["-h"]) or not PATH.is_file():
         return None
     stored = json.loads(PATH.read_text())
@@ -45,7 +45,10 @@ def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
 
 
 def options_of_commands() -> dict[str, set[str]]:
-    """The options of each command, as they are spelled. Empty if the help texts are not stored."""
+    """Maps each command to its options, with their dashes.
+
+    Returns an empty dictionary if the help texts are not stored.
+    """
     stored = json.loads(PATH.read_text()) if PATH.is_file() else {}
     return {
         command: {name for spelled, _ in help_["options"] for name in _SPELLED.findall(spelled)}
@@ -54,7 +57,7 @@ def options_of_commands() -> dict[str, set[str]]:
 
 
 def to_store(name: str, command: click.Command) -> dict[str, object]:
-    """The help of a command as data."""
+    """Returns the help of a command as data to store."""
     context = click.Context(command, info_name=name)
     options = [each for each in command.params if isinstance(each, click.Option)]
     records = [option.get_help_record(context) for option in options]

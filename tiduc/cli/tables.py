@@ -1,4 +1,4 @@
-"""Tables as text, by the package rich, for commands that explain or trace a program."""
+"""Formats tables as text, with the package rich, for commands that explain or trace a program."""
 
 import io
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ WIDTH = 110
 
 
 def rendered(tables: Iterable["Table"], output: str) -> str:
-    """The tables as text, as wide as the terminal if the output is one."""
+    """Returns the tables as text. The text is as wide as the terminal if the output is a terminal."""
     from rich.console import Console
 
     out, is_coloured = io.StringIO(), shows_colours(output)
@@ -38,13 +38,13 @@ def table(
     right: Iterable[int] = (),
     notes: Iterable[str] = (),
 ) -> "Table":
-    """A table; columns in `right` are aligned to the right, and notes are written below."""
+    """Creates a table. Columns in `right` are aligned to the right, and `notes` are written below the table."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     made = Table(
-        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # wider than the table
+        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # may be wider than the table
         caption=Text("\n".join(notes)) if notes else None,
         title_justify="left",
         caption_justify="left",

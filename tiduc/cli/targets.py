@@ -1,4 +1,4 @@
-"""targets: lists the targets of compilation, and what each target lacks."""
+"""targets: lists the targets of compilation, and the element types that each target lacks."""
 
 import click
 
@@ -55,7 +55,7 @@ def _data(target: Target) -> dict[str, object]:
 
 
 def _but(element: str, having: tuple[str, ...]) -> str:
-    """The text for an element type that a target lacks, except for the variants in `having`."""
+    """Formats an element type that a target lacks, except for the variants in `having`."""
     return f"{element} (but for {' '.join(having)})" if having else element
 
 

@@ -151,7 +151,7 @@ def _trace(
 
 
 def _files(stack: ExitStack) -> Place:
-    """Makes arrays in a temporary folder, so that memory need not hold all of them."""
+    """Returns a function that creates arrays as files in a temporary folder. Memory then need not hold all arrays."""
     folder, numbers = stack.enter_context(tempfile.TemporaryDirectory(prefix="tiduc-trace-")), count()
 
     def place(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
@@ -171,7 +171,7 @@ def _arguments(
     derivative: str | None,
     wrt: Sequence[int | str] | None,
 ) -> list[Array]:
-    """The arguments, perhaps followed by tangents or cotangents."""
+    """Returns the arguments. Tangents or cotangents follow if `--input` gives them."""
     seeds = partial(seeds_of, file, program.signature, seed)
     texts = texts or ["random"]
 
@@ -212,7 +212,7 @@ def _table(traced: RunTrace, file: str, iterations: int) -> "Table":
 
 
 def _cells(row: TracedValue, file: str, iterations: int, with_derivative: bool) -> Iterator[list[str]]:
-    """One row of cells for each printed iteration."""
+    """Yields the cells of one row for each printed iteration."""
     value = row.value
     name = row.name if row.site is None else row.op
     type_ = "x".join([*map(str, value.shape), row.type.element])
@@ -227,7 +227,7 @@ def _cells(row: TracedValue, file: str, iterations: int, with_derivative: bool) 
 
 
 def _printed(value: Summary, iterations: int) -> list[tuple[int, ...]]:
-    """The iterations to print: the first ones, the first with a NaN or an infinity, and the last one."""
+    """Returns the iterations to print: the first ones, the first one with a NaN or an infinity, and the last one."""
     if not value.ran.ndim:
         return [()] if value.ran else []
     ran = [tuple(map(int, at)) for at in np.argwhere(value.ran)]
@@ -246,7 +246,7 @@ def _number(x: float) -> str:
 
 
 def _origins(traced: RunTrace, file: str) -> Iterable[str]:
-    """The lines about the first NaN and the first infinity, with the lines of the source."""
+    """Yields the lines about the first NaN and the first infinity, with the lines of the source."""
     for origin in traced.origins:
         place = click.style(f"{origin.place or file}: ", bold=True)
         yield f"{place}{click.style(str(origin), fg='red', bold=True)}\n"
@@ -287,7 +287,10 @@ def _as_data(traced: RunTrace, file: str) -> dict[str, object]:
 
 
 def _numbers(x: Summary) -> dict[str, object]:
-    """Facts as lists that are nested like the loops around the op; numbers that are not finite become null."""
+    """Returns the numbers of a summary for JSON, as lists that are nested like the loops around the op.
+
+    Numbers that are not finite become null.
+    """
     facts = {"norm": x.norm, "least": x.low, "greatest": x.high}
     wide = {name: np.asarray(values).astype(object) for name, values in facts.items()}
     for name, values in wide.items():

@@ -1,4 +1,4 @@
-"""train: trains by a compiled step, and shows the progress."""
+"""train: trains a model with a compiled training step, and shows the progress."""
 
 import sys
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class _Settings(TypedDict):
     "--data",
     metavar="FILE",
     required=True,
-    help="The training data (.npz, .safetensors): an array for each input of a batch, by its name, with all rows.",
+    help="The training data (.npz, .safetensors): for each input of a batch, an array of this name with all rows.",
 )
 @click.option(
     "--state",
@@ -156,7 +156,10 @@ def _train(
 
 @contextmanager
 def shown() -> Iterator[Report]:
-    """In a block, shows the progress of a run: a bar on a terminal, else a line per epoch; nothing with `--quiet`."""
+    """A context that shows the progress of a run, as a bar on a terminal and otherwise as a line per epoch.
+
+    Shows nothing with `--quiet`.
+    """
     if is_quiet():
         yield lambda record, rows, steps: None
     elif not sys.stderr or not sys.stderr.isatty():
@@ -178,7 +181,7 @@ def _told(record: EpochRecord) -> str:
 
 @contextmanager
 def _bar() -> Iterator[Report]:
-    """In a block, shows a bar with the loss, the learning rate, the rows per second and the remaining time."""
+    """A context that shows a bar with the loss, the learning rate, the rows per second and the remaining time."""
     from rich.console import Console  # takes a while to import
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -96,7 +96,7 @@ class _Settings(TypedDict, total=False):
     type=click.Choice(PRECISIONS),
     default=F32,
     show_default=True,
-    help="Type of the products in the step; parameters stay as they are. f16 adds a loss scale to the state.",
+    help="Type of the products in the step; parameters keep their types. f16 adds a loss scale to the state.",
 )
 @click.option(
     "--seed",
@@ -117,7 +117,7 @@ class _Settings(TypedDict, total=False):
     "--freeze",
     multiple=True,
     metavar="PATTERN",
-    help="Weights not to train; {} never are.".format(" and ".join(BUFFERS)),
+    help="Weights not to train; {} are never trained.".format(" and ".join(BUFFERS)),
 )
 @click.option(
     "--lora",
@@ -133,7 +133,7 @@ class _Settings(TypedDict, total=False):
     type=float,
     default=8.0,
     show_default=True,
-    help="The adapters are scaled by this number over their rank.",
+    help="The adapters are scaled by this number divided by their rank.",
 )
 @click.option(
     "--quantize",
@@ -144,14 +144,14 @@ class _Settings(TypedDict, total=False):
 @click.option(
     "--infer",
     metavar="MODEL",
-    help="The model in evaluation mode, as a file, or as @NAME for a function in the file of MODEL: the output then "
-    "also has the functions loss, for evaluation, and infer, over the state of the step.",
+    help="The model in evaluation mode, as a file, or as @NAME for a function in the file of MODEL. The output then "
+    "also has the functions loss, for evaluation, and infer, which read the state of the step.",
 )
 @click.option(
     "--identity",
     metavar="TEXT",
-    help="Text that identifies the model in files of its state; a static library refuses a file with another text. "
-    "By default a hash of the model.",
+    help="Text that identifies the model in files with a training state; a static library refuses a file with another "
+    "text. By default a hash of the model.",
 )
 @SIZES
 @CONSTANTS
@@ -220,10 +220,13 @@ def _train_step(
 
 
 def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model:
-    """The model in evaluation mode: of a file, or, after `@`, of a function in the file of the trained model."""
+    """Imports the model in evaluation mode from the file `infer`.
+
+    If `infer` is `@NAME`, imports the function NAME in the file of the trained model.
+    """
     name, entry = (file, infer[1:]) if infer.startswith("@") else (infer, None)
     with about(name), waiting(f"importing {name}"):
-        # If no constants of the trained model became weights, those of this model do not either.
+        # Constants of this model become weights only if constants of the trained model did.
         lifts = bool(trained.weights)
         return imported(name, lift_constants=lifts, opset=opset, entry=entry)
 
@@ -231,7 +234,7 @@ def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model
 def _compiled(
     step: TrainStep, kind: str, output: str, options: Options, verbose: bool
 ) -> dict[str, bytes | str]:
-    """The files to write, by name."""
+    """Compiles the step. Returns the contents of the files to write, by file name."""
     if output.endswith(".mlir"):
         return {output: step.text}
     with waiting(f"compiling the step for {options.target}"):
@@ -240,7 +243,7 @@ def _compiled(
 
 
 def _tell(step: TrainStep) -> None:
-    """Prints which weights are trained, updated by the model, or left alone; nothing with `--quiet`."""
+    """Prints which weights are trained, updated by the model, or frozen. Prints nothing with `--quiet`."""
     if is_quiet():
         return
     click.echo(f"trains: {', '.join(of_roles(step, PARAMETER))}", err=True)

@@ -1,4 +1,4 @@
-"""Values of a user's Python module or file, for the options `--rules` and `--load-passes`."""
+"""Reads variables of a user's Python module or file, for the options `--rules` and `--load-passes`."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from tiduc.dialect.errors import RequestError, RuleError, TiducError
 
 
 def named_value(where: str, default: str) -> tuple[str, Any, str]:
-    """The module's name, the value and the variable's name for `MODULE:NAME` or `FILE.py:NAME`.
+    """Returns the module's name, the value and the variable's name for `MODULE:NAME` or `FILE.py:NAME`.
 
     Without `:NAME`, the variable is `default`. The value is None if the module has no such variable. Raises
     `RequestError` if the module does not exist, and `RuleError`, with the line, if the user's code raises.
@@ -35,7 +35,11 @@ def named_value(where: str, default: str) -> tuple[str, Any, str]:
 
 
 def raised_at(error: Exception) -> str | None:
-    """The innermost line of a traceback that belongs neither to tiduc nor to Python's import system."""
+    """Returns `file:line` of the innermost frame of a traceback that belongs neither to tiduc nor to Python's import
+    system.
+
+    Returns None if there is no such frame.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
@@ -53,7 +57,7 @@ def _of_file(path: str) -> ModuleType:
 
 
 def _of_module(name: str) -> ModuleType:
-    """The module, also searched in the working directory; raises `RequestError` if there is none."""
+    """Imports a module, which may be in the working directory. Raises `RequestError` if the module does not exist."""
     if not name or name.startswith("."):
         raise RequestError(f"module not found: {name!r}, which is relative to no package")
     here = os.getcwd()

@@ -137,7 +137,7 @@ def _draw_memory(
 
 
 def _kind_of(output: str) -> str:
-    """The format for the suffix of a file's name; text for standard output."""
+    """Returns the output format for the suffix of a file's name, and `txt` for standard output."""
     suffix = PurePath(output).suffix.removeprefix(".").lower()
     if output == "-":
         return "txt"
@@ -161,7 +161,7 @@ def _picture(
     fold: bool,
     order: int = 2,
 ) -> Picture:
-    """The scenes of a file, after the requested stage."""
+    """Returns the picture of a file's functions and graphs after the requested stage."""
     module = read_with(opset, file)
     title = "<stdin>" if file == "-" else file
     active: dict[str, range | list[int]]
@@ -203,7 +203,7 @@ def _without_derivative(program: Program, stop_after: str) -> Any:
 
 
 def _public(module: ir.Module, entry: str | None) -> dict[str, ir.Operation]:
-    """The functions and graphs that are not private, or the requested one."""
+    """Returns the functions and graphs that are not private or, if `entry` is given, only the one of this name."""
     public = functions(module)
     if entry is not None and entry not in public:
         raise RequestError(f"no function or graph @{entry}; there are {_listed(public)}")
@@ -220,7 +220,10 @@ def _differentiable(op: IrOp, opset: OpSet) -> list[int]:
 
 
 def _shown(picture: Picture, name: str | None) -> list[str]:
-    """The scenes to draw: those shown by default, or a single one, by its name with or without the @."""
+    """Returns the names of the scenes to draw: the default scenes or, if `name` is given, only the scene of this name.
+
+    `name` may lack the @ of the scene's name.
+    """
     if not picture.scenes:
         raise RequestError("no function and no graph to show")
     if name is None:

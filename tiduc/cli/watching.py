@@ -1,6 +1,6 @@
-"""Options of the commands other than `tiduc opt`: print the IR after stages, and the time of each stage.
+"""Options of the commands other than `tiduc opt` that print the IR after stages, and the time of each stage.
 
-`tiduc opt` has these options for passes, which MLIR's pass manager runs; see `observing.py`.
+`tiduc opt` has such options for passes, which MLIR's pass manager runs; see `observing.py`.
 """
 
 import functools
@@ -28,16 +28,19 @@ TIMING = click.option(
 R = TypeVar("R")
 
 PACKAGES = "import packages"
-"""The row of a report for the time from the start of the command line to the start of its command."""
+"""The row in the report of times for the time between the start of the command line and the start of its command."""
 
 RULE = "===" + "-" * 73 + "==="
 
 Module = Callable[[Sequence[object], object], object]
-"""Returns the `ir.Module`, or its operation, after a stage. The arguments are the stage's arguments and its result."""
+"""A function that returns the `ir.Module`, or its operation, after a stage.
+
+It takes the arguments and the result of the stage.
+"""
 
 
 def _flat(arguments: Sequence[object], graph: object) -> ir.Module:
-    """The module of a flat graph and of the graphs that it calls; the first argument is the view."""
+    """Returns a module with a flat graph and the graphs that it calls. `arguments[0]` is the view of these graphs."""
     module, view = ir.Module.create(), arguments[0]
     assert isinstance(view, View) and isinstance(graph, Graph)
     for each in (graph, *called(view, graph)):
@@ -67,7 +70,7 @@ _IREE = "iree-"
 
 
 class Watch:
-    """Prints the IR after stages and measures the time of each stage, without the time of nested stages."""
+    """Prints the IR after stages, and measures the time of each stage without the stages that it calls."""
 
     def __init__(self, shows: Callable[[str, str], None] | None, started: float | None = None) -> None:
         """`shows` is called with the name of each stage that has IR, and with the IR.
@@ -98,7 +101,7 @@ class Watch:
             self._shows(name, str(_MODULES[name](arguments, result)))
         elif name.startswith(_IREE):
             self._shows(name, str(arguments[0]))
-        self._last = time.perf_counter()  # the time of printing counts for no stage
+        self._last = time.perf_counter()  # no stage includes the time of printing
 
     def _pass_time(self) -> None:
         now = time.perf_counter()
@@ -107,7 +110,7 @@ class Watch:
         self._last = now
 
     def report(self) -> str:
-        """The times in the form of MLIR's report."""
+        """Returns the times in the form of MLIR's report."""
         total = time.perf_counter() - self._begin
         times = {**self._seconds, "Rest": total - sum(self._seconds.values()), "Total": total}
         title = "... Execution time report ...".center(79).rstrip()
@@ -123,9 +126,10 @@ def print_dump(name: str, text: str) -> None:
 
 
 def watched(iree_passes: Sequence[str] = ()) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """A decorator that adds the options to a command and watches its stages. IR and times go to standard error.
+    """Returns a decorator that adds the options of this file to a command, and watches the stages of the command.
 
-    `iree_passes` are the names of the passes for IREE, if the command runs them.
+    IR and times are printed to standard error. `iree_passes` are the names of the passes for IREE, if the command runs
+    such passes.
     """
     return functools.partial(_watched, [*_MODULES, *iree_passes])
 

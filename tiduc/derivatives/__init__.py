@@ -1,4 +1,4 @@
-"""Derivatives of programs. Each function takes a program and returns the inputs and outputs (`Port`) of its derivative.
+"""Derivatives of programs. The functions take a program and return its derivative.
 
     products.py     jvp, vjp, grad: products of the Jacobian with tangents or cotangents; seeds.py has their seeds
     jacobians.py    jacobian, hessian, laplacian, and batched, which maps a derivative over a dimension (vmap)
@@ -11,6 +11,7 @@
     tensors.py      tensor: all partial derivatives up to an order, from Taylor coefficients
     together.py     several programs from one file, such as derivatives, as one program
 
-The transforms of graphs are stages in `passes/`. This folder calls the stages, names the inputs of derivatives, and
-sets their seeds. The methods of `Program` call this folder.
+A derivative is a program, or the inputs and outputs (`Port`) of a program. The stages in `passes/` transform graphs.
+This folder calls the stages, names the inputs of derivatives, and sets their seeds. The methods of `Program` call this
+folder.
 """

@@ -1,4 +1,7 @@
-"""Blocks of a Jacobian: the derivative of one output with respect to one input, by either mode with batched seeds."""
+"""Computes blocks of a Jacobian by forward or reverse mode, with batched seeds.
+
+A block is the derivative of one output with respect to one input.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +27,15 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 MOST_SEEDS = 2**31 - 1
-"""The largest number of seeds of one derivative; their indices are 32-bit integers."""
+"""The largest number of seeds of one derivative. The seeds have 32-bit indices."""
 
 
 @dataclass(frozen=True)
 class Nonzeros:
-    """Where nonzeros of a derivative are stored: entry (rows[k], columns[k]) is element at[k] of a flattened value."""
+    """The positions of the nonzeros of a derivative in a flattened array.
+
+    The nonzero in row `rows[k]` and column `columns[k]` is element `at[k]` of the array.
+    """
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -38,11 +44,11 @@ class Nonzeros:
 
 @dataclass(frozen=True)
 class Block:
-    """The derivative J of an output in an input.
+    """The derivative J of an output with respect to an input.
 
-    `aligned` maps dimensions of the input to the output dimensions that they are aligned with: J[j, i] is zero unless
-    the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the remaining
-    entries, without the aligned dimensions of the input: its shape is [output..., free...]. With `nonzeros`, `value`
+    `aligned` maps dimensions of the input to dimensions of the output: J[j, i] is zero unless j and i have equal
+    indices in each such pair of dimensions. It is None if the whole derivative is zero. `value` holds the remaining
+    entries, without the aligned dimensions of the input. Its shape is [output..., free...]. With `nonzeros`, `value`
     instead has the elements to which `nonzeros` refers.
     """
 
@@ -54,22 +60,22 @@ class Block:
 
     @property
     def free(self) -> list[int]:
-        """The dimensions of the input that are not aligned."""
+        """The dimensions of the input that are not aligned with a dimension of the output."""
         return [d for d in range(rank(self.input)) if d not in (self.aligned or {})]
 
     @property
     def free_of_output(self) -> list[int]:
-        """The dimensions of the output that are not aligned."""
+        """The dimensions of the output that are not aligned with a dimension of the input."""
         return [e for e in range(rank(self.output)) if e not in (self.aligned or {}).values()]
 
     @property
     def seeds_of_input(self) -> int:
-        """The number of seeds by which forward mode computes the block."""
+        """The number of seeds with which forward mode computes the block."""
         return number_of_seeds(self.input, self.free)
 
     @property
     def seeds_of_output(self) -> int:
-        """The number of seeds by which reverse mode computes the block."""
+        """The number of seeds with which reverse mode computes the block."""
         return number_of_seeds(self.output, self.free_of_output)
 
     def with_value(self, value: Value | None) -> "Block":
@@ -79,7 +85,10 @@ class Block:
 def blocks_of(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], sparse: bool
 ) -> list[Block]:
-    """One block per output and input, without values; with `sparse`, with their aligned dimensions."""
+    """Returns a block without a value for each output and each input.
+
+    With `sparse`, the aligned dimensions of the blocks are found. Otherwise, no dimensions count as aligned.
+    """
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
     return [
@@ -94,7 +103,10 @@ def sparse_blocks(
     linear: Graph,
     tangents: Mapping[str, Value | None],
 ) -> list[Block]:
-    """One block per output, with the output dimensions that are aligned with dimensions of one input."""
+    """Returns a block without a value, but with its aligned dimensions, for each output and the input `x`.
+
+    `linear` is the linear graph from `x` to the outputs. `tangents` maps the name of each output to its tangent.
+    """
     (dx,) = linear.inputs.values()
     order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
     known = alignments(order, dx)
@@ -105,14 +117,17 @@ def sparse_blocks(
 
 
 def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPort) -> list[int]:
-    """The dimensions of an input that are not aligned in at least one output that depends on the input."""
+    """Returns the dimensions of `x` that are not aligned in the block of at least one output.
+
+    Outputs that do not depend on `x` are ignored.
+    """
     return with_common_input_dimensions(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[
         0
     ].free
 
 
 def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
-    """The blocks of one input, changed so that they can share seeds, with zero blocks last.
+    """Changes the blocks of one input so that they can share seeds. Returns them with the zero blocks last.
 
     A dimension of the input stays aligned only if it is aligned in all nonzero blocks.
     """
@@ -127,7 +142,7 @@ def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
 
 
 def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
-    """The blocks of one output, changed so that they can share seeds, with zero blocks last.
+    """Changes the blocks of one output so that they can share seeds. Returns them with the zero blocks last.
 
     A dimension of the output stays aligned only if it is aligned in all nonzero blocks.
     """
@@ -142,7 +157,7 @@ def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
 
 
 def number_of_seeds(port: Port, free: Sequence[int]) -> int:
-    """The number of basis vectors along the free dimensions of a port."""
+    """Returns the number of basis vectors along the free dimensions of a port."""
     return prod(shape(port)[d] for d in free)
 
 
@@ -152,7 +167,10 @@ def number_of_seeds(port: Port, free: Sequence[int]) -> int:
 def linear_in(
     program: Function, outputs: Sequence[OutputPort], x: InputPort
 ) -> tuple[Graph, dict[str, Value | None]]:
-    """The linear graph from one input to the outputs, and the tangent of each output by name."""
+    """Returns the linear graph from one input to the outputs, and the tangent of each output by the output's name.
+
+    A tangent is None if it is zero.
+    """
     distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
     linear = linearize(program.view, distinct, [x.key], program.opset)
     of = dict(zip(distinct, linear.outputs, strict=True))
@@ -160,7 +178,7 @@ def linear_in(
 
 
 def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """The blocks of one input with their values, computed by forward mode. `diagonal` is as in `on_basis_vectors`."""
+    """Computes the values of the blocks of one input by forward mode. `diagonal` is as in `on_basis_vectors`."""
     if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = linear_in(program, [block.output for block in group], x)
@@ -180,7 +198,7 @@ def forward(program: Function, group: Sequence[Block], diagonal: int | None = No
 
 
 def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """The blocks of one output with their values, computed by reverse mode. `diagonal` is as in `on_basis_vectors`."""
+    """Computes the values of the blocks of one output by reverse mode. `diagonal` is as in `on_basis_vectors`."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output
@@ -215,12 +233,13 @@ def on_basis_vectors(
     mapping: Callable[..., Graph] = batch,
     diagonal: int | None = None,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """The wanted values of a linear graph for each basis vector along the free dimensions of its input ports.
+    """Computes the values `wanted` of a linear graph for each basis vector along the free dimensions of its input
+    ports.
 
-    Also returns a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
-    `mapping` is `batch`, which gives the values a leading dimension of seeds, or `collapse`, which sums them over the
-    seeds. `diagonal` is a free dimension along which the seeds stay a diagonal, stored as one array, for as many ops as
-    possible (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS` seeds.
+    Returns a builder for ops on the results, and the results. All `keys` are bound to the same seeds. With more than
+    one seed, `mapping` is `batch`, which adds a leading dimension of seeds to the results, or `collapse`, which sums
+    them over the seeds. `diagonal` is a free dimension along which the seeds stay a diagonal, stored as one array, for
+    as many ops as possible (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS` seeds.
     """
     count = number_of_seeds(ports[0], free)
     if count > MOST_SEEDS:
@@ -240,7 +259,10 @@ def with_seeds(
     wanted: Sequence[Value | None],
     mapping: Callable[..., Graph] = batch,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """The results of `on_basis_vectors`, but for the `count` seeds that the function `seed` emits."""
+    """Computes the values `wanted` of a linear graph for the `count` seeds that the function `seed` emits.
+
+    The results and the other parameters are those of `on_basis_vectors`.
+    """
     view = program.view
     b: Any = program.opset.builder(view, view.fresh("J"))
     values = [x for x in dict.fromkeys(wanted) if x is not None]
@@ -266,7 +288,7 @@ def _along_diagonal(
     wanted: Sequence[Value | None],
     diagonal: int,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """The results of `on_basis_vectors`, with the seeds along the dimension `diagonal` stored as a diagonal."""
+    """Returns the results of `on_basis_vectors`. The seeds along the dimension `diagonal` are stored as a diagonal."""
     (key,), others = keys, [d for d in free if d != diagonal]
     values = [x for x in dict.fromkeys(wanted) if x is not None]
     count = number_of_seeds(port, others)
@@ -291,7 +313,10 @@ def _along_diagonal(
 
 
 def _basis(b: StablehloBuilder, type_: ir.RankedTensorType, free: Sequence[int]) -> Value:
-    """The basis vectors along the free dimensions: 1 at one position and 0 elsewhere, stacked if there are several."""
+    """Emits the basis vectors along the free dimensions. Several vectors are stacked along a new first dimension.
+
+    A basis vector is 1 at one index of the free dimensions, and 0 at the other indices.
+    """
     sizes = [type_.shape[d] for d in free]
     count = prod(sizes)
     if count == 1:

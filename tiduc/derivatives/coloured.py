@@ -1,10 +1,10 @@
-"""Sparse Jacobians by colouring: columns of one colour share a seed, because no row has two nonzeros in these columns.
+"""Sparse Jacobians by colouring. Columns of one colour share a seed, because no row has nonzeros in two such columns.
 
     J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
 
 The user gives the sparsity pattern, or it is derived from the graph (`passes/batching/patterns.py`). Forward mode
-colours columns, reverse mode rows. The Hessian with respect to one input is symmetric, so an entry may be read from its
-transposed place (star colouring).
+colours columns, and reverse mode colours rows. The Hessian with respect to one input is symmetric, so an entry may be
+read from the transposed entry (star colouring).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,23 +30,27 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
-"""Patterns by the names of an output and an input, with the shape [output..., input...]."""
+"""Maps the names of an output and an input to the pattern of their block, an array of shape [output..., input...]."""
 
 KnownEntries = Mapping[tuple[str, str], Entries | None]
-"""The rows and columns of each block's nonzeros by the names of its output and input; None for unknown nonzeros."""
+"""Maps the names of an output and an input to the rows and columns of the nonzeros of their block.
+
+The value None means that the nonzeros are unknown.
+"""
 
 _NONE: Entries = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 _MOST_PAIRS = 10**7
-"""The most pairs of nonzeros in one row, summed over all rows, in a pattern that is coloured."""
+"""The largest number of pairs of nonzeros in a common row, over all rows, in a pattern that is coloured."""
 
 
 @dataclass(frozen=True)
 class Coloured:
-    """A group of blocks with one input (or one output), whose columns (or rows) share seeds by colour.
+    """Blocks of one input, whose columns share seeds by colour, or blocks of one output, whose rows share seeds by
+    colour.
 
-    `colours` has one colour per element of the seeded port. `entries` has the rows and columns of each block's
-    nonzeros. `transposed_entries` flags the nonzeros that are read as the transposed entry.
+    `colours` has a colour for each element of that input or output. `entries` has the rows and columns of each block's
+    nonzeros. `transposed_entries` flags the nonzeros that are read from the transposed entry.
     """
 
     blocks: tuple[Block, ...]
@@ -63,7 +67,10 @@ class Coloured:
 def found_entries(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], given: KnownPatterns
 ) -> dict[tuple[str, str], Entries | None]:
-    """The rows and columns of each block's nonzeros, by output and input; None for a block with too many nonzeros."""
+    """Finds the rows and columns of each block's nonzeros, by the names of its output and input.
+
+    The entry of a block with too many nonzeros is None.
+    """
     return {
         (y.name, x.name): entries
         for x in inputs
@@ -74,7 +81,10 @@ def found_entries(
 def _entries_of(
     program: Function, outputs: Sequence[OutputPort], x: InputPort, given: KnownPatterns
 ) -> list[Entries | None]:
-    """For each output, the rows and columns of the nonzeros of its block with x. None if a block has too many."""
+    """Returns, for each output, the rows and columns of the nonzeros of its block with `x`.
+
+    The entry of a block with too many nonzeros is None.
+    """
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)
@@ -88,9 +98,10 @@ def _entries_of(
 
 
 def _patterns(program: Function, wanted: Sequence[Value], dx: Value) -> dict[Value, Entries | None]:
-    """The nonzeros of the derivative of each value in dx; None for a value with too many nonzeros.
+    """Finds the nonzeros of the derivative of each value with respect to dx. The entry of a value with too many is
+    None.
 
-    If all values together have too many, their patterns are computed one by one.
+    If all values together have too many nonzeros, their patterns are computed one by one.
     """
     try:
         found = patterns(program.view, wanted, dx, _Indices(program))
@@ -114,7 +125,7 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """Maps a value of integers to its elements. The reference interpreter computes them once.
+    """A function from a value of integers to its elements. The reference interpreter computes the elements once.
 
     Returns None for a value that depends on an input or on a stateful op.
     """
@@ -144,10 +155,11 @@ class _Indices:
 def coloured(
     blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
 ) -> Coloured | None:
-    """Colours the elements of the port `seeded` for the blocks. None if a colouring needs `least` seeds or more.
+    """Colours the elements of the port `seeded`. Returns None if the colouring needs at least `least` seeds.
 
-    The second array of each pair in `entries` has indices into the seeded port. With `symmetric`, the only block is a
-    symmetric matrix, whose entries are those of `symmetrized`.
+    Also returns None if the pattern has too many nonzeros in its rows. The second array of each pair in `entries` has
+    indices into the seeded port. With `symmetric`, the only block is a symmetric matrix, whose entries are those of
+    `symmetrized`.
     """
     starts = np.cumsum([0, *(int(rows.max(initial=-1)) + 1 for rows, _ in entries)])
     rows = np.concatenate([r + first for (r, _), first in zip(entries, starts, strict=False)])
@@ -164,7 +176,7 @@ def coloured(
 
 
 def symmetrized(entries: Entries, count: int) -> Entries:
-    """The entries of a square matrix and the transposed entries, each once, row by row."""
+    """Returns the entries of a square matrix and the transposed entries, without duplicates, row by row."""
     rows, columns = entries
     keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
     return keys // max(count, 1), keys % max(count, 1)
@@ -173,7 +185,10 @@ def symmetrized(entries: Entries, count: int) -> Entries:
 def _symmetric(
     blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
 ) -> Coloured | None:
-    """The block with a star colouring of its symmetric pattern; `other` if `other` needs no more colours."""
+    """Returns the block with a star colouring of its symmetric pattern.
+
+    Returns `other` if the star colouring does not need fewer colours than `other`, or does not determine all entries.
+    """
     rows, columns = entries
     keys = rows * count + columns
     colours = star_colours(entries, count)
@@ -189,7 +204,7 @@ def _symmetric(
 
 
 def forward_coloured(program: Function, group: Coloured) -> list[Block]:
-    """Computes the blocks of one input by forward mode, with one seed per colour of the input's elements."""
+    """Computes the blocks of one input by forward mode, with one seed for each colour of the input's elements."""
     x = group.blocks[0].input
     linear, tangents = linear_in(program, [block.output for block in group.blocks], x)
     seed = _seed(group, x)
@@ -209,7 +224,7 @@ def forward_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
-    """Computes the blocks of one output by reverse mode, with one seed per colour of the output's elements."""
+    """Computes the blocks of one output by reverse mode, with one seed for each colour of the output's elements."""
     y = group.blocks[0].output
     if isinstance(y.value, Zero):
         return list(group.blocks)
@@ -226,15 +241,16 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def _nonzeros(group: Coloured, entries: Entries, seeded: Numbers, read: Numbers, size: int) -> Nonzeros:
-    """Where a block's entries are stored: entry k is element `read[k]` of the value for the seed of `seeded[k]`.
+    """Returns where a block's entries are stored: entry k is element `read[k]` of the result for the seed of
+    `seeded[k]`.
 
-    A value has `size` elements for each seed.
+    The result for each seed has `size` elements.
     """
     return Nonzeros(*entries, group.colours[seeded] * size + read)
 
 
 def _seed(group: Coloured, port: Port) -> Callable[[StablehloBuilder], Value]:
-    """A function that emits the seeds: seed c is 1 at the elements of colour c, and 0 elsewhere."""
+    """Returns a function that emits the seeds. Seed c is 1 at the elements of colour c, and 0 elsewhere."""
     sizes, count = shape(port), group.count
 
     def emit(b: StablehloBuilder) -> Value:

@@ -2,8 +2,9 @@
 
     G[x, z] = sum over outputs y of J[y, x]' W[y] J[y, z]
 
-An entry of a compressed matrix is a sum of products of two nonzeros of J in one row. The pattern of G follows from the
-pattern of J. If J has many nonzeros in a row, the dense product is computed, and the nonzeros of G are taken from it.
+An entry of a compressed matrix is a sum of products of two nonzeros in the same row of J. The pattern of G follows from
+the pattern of J. If J has many nonzeros in a row, the dense product is computed, and the nonzeros of G are read from
+it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,16 +39,16 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort
 
 _MOST_PAIRS = 2**22
-"""The most pairs of nonzeros in one row, over all rows, whose products are computed one by one.
+"""The largest number of pairs of nonzeros in a common row, over all rows, that are multiplied pair by pair.
 
-The indices of the nonzeros are constants in the program.
+The indices of the nonzeros are constants in the program, so their number must be limited.
 """
 
 _GATHERED = 8
-"""A product of two gathered nonzeros takes about as long as this number of terms of a dense product."""
+"""The number of terms of a dense product that take about as long as a product of two gathered nonzeros."""
 
 Factors = Mapping[str, Value]
-"""The weights of each output by its name; empty if all weights are 1."""
+"""Maps the name of each output to its weights. The map is empty if all weights are 1."""
 
 Rows = Sequence[tuple[Block, Block]]
 """For each output, its blocks with respect to two inputs."""
@@ -61,7 +62,7 @@ def matrices(
     sparsity: Sparsity,
     format: str | None,
 ) -> list[OutputPort]:
-    """The matrix of each pair of inputs. The matrix of (z, x) is the transpose of the matrix of (x, z)."""
+    """Returns the matrix of each pair of inputs. The matrix of (z, x) is the transpose of the matrix of (x, z)."""
     kind, given = given_patterns(sparsity, inputs, outputs)
     if kind not in (None, "auto"):
         raise RequestError(f"the sparsity of gauss_newton is auto or a pattern of the Jacobian, not {kind!r}")
@@ -85,7 +86,7 @@ def matrices(
 def _whole(
     program: Function, x: InputPort, z: InputPort, rows: Rows, factors: Factors
 ) -> tuple[OutputPort, OutputPort]:
-    """The matrix of x and z, and its transpose."""
+    """Computes the matrix of x and z as a whole array, and its transpose."""
     b: Any = program.opset.builder(program.view, program.view.fresh("G"))
     value, n = _product(program, b, rows, factors), rank(x)
     if value is None:
@@ -104,7 +105,10 @@ def _named(port: OutputPort, x: InputPort, z: InputPort) -> OutputPort:
 
 
 def _product(program: Function, b: StablehloBuilder, rows: Rows, factors: Factors) -> Value | None:
-    """The dense products, summed over the outputs, of shape [x..., z...]; None if the sum is zero."""
+    """Emits the dense products of the blocks, summed over the outputs. The sum has the shape [x..., z...].
+
+    Returns None if the sum is zero.
+    """
     terms: list[Value] = []
     for one, other in rows:
         jx, jz = (result_of(program, block, "auto").value for block in (one, other))
@@ -131,7 +135,7 @@ def _compressed(
     entries: KnownEntries,
     format: str,
 ) -> tuple[OutputPort, OutputPort]:
-    """The nonzeros of the matrix of x and z, and the nonzeros of the transposed matrix."""
+    """Computes the nonzeros of the matrix of x and z, and the nonzeros of the transposed matrix."""
     sizes = prod(shape(x)), prod(shape(z))
     terms = _terms(rows, entries)
     keys = _keys(rows, terms, sizes)
@@ -150,7 +154,7 @@ def _compressed(
 
 
 def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] | None:
-    """The pairs of nonzeros that are multiplied, for each output; None if there are too many pairs.
+    """Returns, for each output, the pairs of nonzeros that are multiplied. Returns None if there are too many pairs.
 
     A pair is a nonzero of the first block and a nonzero of the second block in the same row. For each output, the
     result has two arrays of entries (rows and columns): the first and the second members of the pairs.
@@ -171,7 +175,7 @@ def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] |
 
 
 def _keys(rows: Rows, terms: Sequence[tuple[Entries, Entries]] | None, sizes: tuple[int, int]) -> Numbers:
-    """The sorted flat indices of the nonzeros in a matrix of these sizes. If `terms` is None, all indices."""
+    """Returns the sorted flat indices of the nonzeros in a matrix of these sizes, or all indices if `terms` is None."""
     if terms is not None:
         keys = [of_x[1] * sizes[1] + of_z[1] for of_x, of_z in terms]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
@@ -190,7 +194,7 @@ def _nonzeros(
     wanted: Numbers,
     sizes: tuple[int, int],
 ) -> Value | None:
-    """The elements of the matrix with the flat indices `wanted`; None if all are zero."""
+    """Emits the elements of the matrix at the flat indices `wanted`, as a vector. Returns None if all are zero."""
     dense = prod(sizes) * sum(prod(shape(one.output)) for one, _ in rows)
     if terms is None or sum(len(of_x[0]) for of_x, _ in terms) * _GATHERED > dense:
         whole = _product(program, b, rows, factors)
@@ -213,7 +217,7 @@ def _nonzeros(
 
 
 def _entries(b: StablehloBuilder, block: Block, entries: Entries) -> Value:
-    """The elements of a block's derivative at these entries, in the type of its output."""
+    """Emits the elements of a block's derivative at these entries, converted to the element type of its output."""
     columns = prod(shape(block.input))
     keys = entries[0] * columns + entries[1]
     assert block.value is not None
@@ -222,7 +226,7 @@ def _entries(b: StablehloBuilder, block: Block, entries: Entries) -> Value:
 
 
 def _summed(b: StablehloBuilder, x: Value, at: Numbers, count: int) -> Value:
-    """A vector of `count` sums: element k of x is a term of sum `at[k]`."""
+    """Emits a vector of `count` sums. Element k of `x` is a term of the sum with the index `at[k]`."""
     order = np.argsort(at, kind="stable")
     each = np.bincount(at, minlength=count)
     if (each == each[0]).all():

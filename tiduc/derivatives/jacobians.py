@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and Laplacians: JVPs or VJPs of all basis vectors, batched by `passes/batch.py` (vmap).
+"""Jacobians, Hessians and Laplacians, from JVPs or VJPs of all basis vectors, which `passes/batch.py` batches (vmap).
 
     forward    J[j, i] = (JVP along e_i)[j]        one seed per entry of the inputs
     reverse    J[j, i] = (VJP of e_j)[i]           one seed per entry of the outputs
@@ -6,8 +6,8 @@
 With mode "auto", both modes are combined at a bottleneck if the combination is cheaper than either mode (`modes.py`).
 
 If a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the derivative is
-diagonal in these two dimensions. One seed, a sum of basis vectors e_i, then serves all positions along these
-dimensions.
+diagonal in these two dimensions. One seed, the sum of the basis vectors e_i along these dimensions, then replaces one
+seed for each of these basis vectors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,10 @@ SPARSITIES = ("auto", "diagonal", "block-diagonal")
 
 
 Pattern = Mapping[str, ArrayLike] | NDArray[Any]
-"""Booleans in the shape of a derivative, true where it may be nonzero; one array, or several by name."""
+"""A boolean array with the shape of a derivative, which is true where the derivative may be nonzero.
+
+For several derivatives, a dictionary of such arrays by the names of the derivatives.
+"""
 
 Sparsity = str | Pattern | None
 
@@ -60,7 +63,7 @@ def jacobian(
     sparsity: Sparsity = None,
     compressed: str | None = None,
 ) -> list[OutputPort]:
-    """The derivative of each differentiable output in each input of `wrt`."""
+    """Returns the derivative of each differentiable output with respect to each input of `wrt`."""
     _check_option("mode", mode, MODES)
     inputs, outputs = program.differentiated(wrt), program.outputs
     kind, given = given_patterns(sparsity, inputs, smooth(program, outputs))
@@ -95,9 +98,9 @@ def jacobian_blocks(
     compressed: str | None,
     symmetric: bool = False,
 ) -> tuple[dict[tuple[str, str], Block], KnownEntries]:
-    """The blocks with their values, and the nonzeros of each, by output and input.
+    """Returns the blocks with their values, and the nonzeros of each block, by the names of its output and input.
 
-    Nonzeros are None if they are unknown. The nonzeros of compressed derivatives are always known.
+    The nonzeros are None if they are unknown. The nonzeros of compressed derivatives are always known.
     """
     entries: KnownEntries = {}
     if compressed is not None:
@@ -119,7 +122,10 @@ def jacobian_blocks(
 def hessian(
     program: Function, wrt: Wrt, sparsity: Sparsity = None, compressed: str | None = None
 ) -> list[OutputPort]:
-    """The second derivatives of each output in each pair of `wrt`: the forward Jacobian of the reverse Jacobian."""
+    """Returns the second derivatives of each output with respect to each pair of `wrt`.
+
+    They are the Jacobian, in forward mode, of the Jacobian in reverse mode.
+    """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")
     first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
@@ -136,9 +142,9 @@ def hessian(
 
 
 def laplacian_of(program: Function, wrt: Wrt) -> list[OutputPort]:
-    """The sum of the second derivatives d2 y / dx_i^2 of each output y over all entries x_i of `wrt`.
+    """Returns, for each output y, the sum of the second derivatives d2 y / dx_i^2 over all entries x_i of `wrt`.
 
-    Uses forward over forward mode: the first tangents are batched over all basis vectors, and only the sum of the
+    Uses forward over forward mode. The first tangents are batched over all basis vectors, and only the sum of the
     second tangents is propagated (`passes/collapse.py`). Aligned dimensions share basis vectors, as in a sparse
     Jacobian.
     """
@@ -168,7 +174,7 @@ def laplacian_of(program: Function, wrt: Wrt) -> list[OutputPort]:
 
 
 def _sum(program: Function, y: OutputPort, terms: Sequence[Value]) -> OutputPort:
-    """The Laplacian of one output: the sum of its terms over all inputs."""
+    """Emits the Laplacian of one output as the sum of `terms`, which has a term for each input."""
     name = f"{y.name}.laplacian"
     if not terms:
         return OutputPort(name, y.type, Zero(y.type))
@@ -181,7 +187,7 @@ def _sum(program: Function, y: OutputPort, terms: Sequence[Value]) -> OutputPort
 def batched(
     program: Function, given: Sequence[InputPort], results: Sequence[OutputPort], size: int
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """Inputs and results with a leading batch dimension of size `size` (vmap).
+    """Adds a leading batch dimension of size `size` to inputs and results (vmap). Returns the new inputs and results.
 
     Raises `RequestError` for a zero result of dynamic shape.
     """
@@ -202,7 +208,7 @@ def batched(
             )
         type_ = stacked(port.type, size)
         value = None if isinstance(port.value, Zero) else of[port.value]
-        if value is not None and value.type != type_:  # since it depends on no batched input
+        if value is not None and value.type != type_:  # the value depends on no batched input
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
         outputs.append(OutputPort(port.name, type_, Zero(type_) if value is None else value))
     b.finish([])
@@ -218,7 +224,8 @@ def given_patterns(
     outputs: Sequence[OutputPort],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, KnownPatterns | None]:
-    """The checked option `sparsity`, one of `SPARSITIES` or None, and the patterns that the user gives.
+    """Checks the option `sparsity`. Returns its kind, one of `SPARSITIES` or None, and the patterns that the user
+    gives.
 
     The patterns are None if no block may be coloured. Raises `RequestError` for an unknown option, for a pattern with a
     wrong name or shape, and for a single array if there are several blocks.

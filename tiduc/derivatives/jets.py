@@ -1,4 +1,4 @@
-"""Jets, and derivatives of functions of one variable, as programs. The Taylor mode itself is in `passes/jet.py`."""
+"""Jets, and derivatives of functions of one variable, as programs. `passes/jet.py` implements Taylor mode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +20,15 @@ from tiduc.ports import Function, InputPort, OutputPort, Wrt, described, smooth
 Inputs = list[InputPort]
 Outputs = list[OutputPort]
 Coefficients = Sequence[Value | None]
-"""Taylor coefficients by order; None stands for a zero."""
+"""Taylor coefficients, in the order of their degrees. None stands for zero."""
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Inputs, Outputs, Outputs]:
-    """The inputs for Taylor coefficients of `wrt`, the outputs, and the coefficients of each differentiable output."""
+    """Returns the inputs and outputs of the jet.
+
+    They are the inputs for Taylor coefficients of `wrt`, the outputs of the program, and the coefficients of each
+    differentiable output.
+    """
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
@@ -47,7 +51,10 @@ def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Inputs, Outputs, Ou
 
 
 def derivatives_of(program: Function, order: int, wrt: Wrt) -> Outputs:
-    """Each differentiable output and its derivatives of orders 1 to `order` in the scalar input `wrt`."""
+    """Returns each differentiable output, followed by its derivatives in the scalar input `wrt`.
+
+    The derivatives have the orders 1 to `order`.
+    """
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     if len(inputs) != 1 or rank(inputs[0]):
@@ -76,9 +83,10 @@ def derivatives_of(program: Function, order: int, wrt: Wrt) -> Outputs:
 
 
 def flow_of(program: Function, order: int, wrt: Wrt) -> Outputs:
-    """The Taylor series of the solution x(t) of x' = f(x). The program computes f, and has one input.
+    """Returns the Taylor series of the solution x(t) of x' = f(x), where the program computes f.
 
-    The coefficient y_k of f(x(t)) depends only on x_0, ..., x_k, and x_{k+1} = y_k / (k + 1).
+    `wrt` must select one input, and the program must have one output of the type of this input. The coefficient y_k of
+    f(x(t)) depends only on x_0, ..., x_k, and x_{k+1} = y_k / (k + 1).
     """
     check_order(order)
     inputs = program.differentiated(wrt)
@@ -103,7 +111,10 @@ def flow_of(program: Function, order: int, wrt: Wrt) -> Outputs:
 def coefficients(
     program: Function, b: StablehloBuilder, given: Mapping[Value, Coefficients], order: int
 ) -> dict[Value, Coefficients]:
-    """The coefficients of each output, from order 0. `given` has the coefficients of inputs, from order 1."""
+    """Computes the Taylor coefficients of each distinct output value, from order 0.
+
+    `given` maps the values of inputs to their coefficients, from order 1.
+    """
     values = distinct_values(program.outputs)
     return dict(zip(values, jet(program.view, values, given, order, program.opset, b), strict=True))
 
@@ -115,41 +126,43 @@ def check_order(order: int) -> None:
 
 
 def scaled(b: StablehloBuilder, x: Value, factor: float) -> Value:
-    """The product of the number `factor` and x."""
+    """Multiplies x by the number `factor`."""
     return x if factor == 1 else b.multiply(b.constant(factor, x), x)
 
 
 def zero_like(b: StablehloBuilder, port: OutputPort) -> Value | Zero:
-    """A zero of the type and sizes of a port."""
+    """Returns a zero with the type and the sizes of a port."""
     if is_dynamic(port.type) and not isinstance(port.value, Zero):
         return b.zeros_like(port.value)
     return port.value if isinstance(port.value, Zero) else Zero(port.type)
 
 
 def known_coefficients(port: OutputPort, found: Mapping[Value, Coefficients]) -> Coefficients | None:
-    """The coefficients of an output; None for an output that is zero."""
+    """Returns the coefficients of an output, or None if the output is zero."""
     return None if isinstance(port.value, Zero) else found.get(port.value)
 
 
 def _primal(port: OutputPort, found: Mapping[Value, Coefficients]) -> OutputPort:
-    """The output port with the coefficient of order 0 as its value: a loop may compute all coefficients together."""
+    """Returns the output port with the coefficient of order 0 as its value, so that one loop can compute all
+    coefficients.
+    """
     known = known_coefficients(port, found)
     return port if known is None or known[0] is None else replace(port, value=known[0])
 
 
 def _series(b: StablehloBuilder, port: OutputPort, known: Coefficients | None, order: int) -> Value | Zero:
-    """The coefficients of orders 1 to `order` of an output, in one array."""
+    """Emits the coefficients of orders 1 to `order` of an output, as one array with a new leading dimension."""
     found = known[1:] if known is not None else []
     if all(x is None for x in found) and not is_dynamic(port.type):
         return Zero(stacked(port.type, order))
     of = port.value.like if isinstance(port.value, Zero) else port.value
-    assert of is not None  # a zero of dynamic shape refers to a value with its shape
+    assert of is not None  # a zero of dynamic shape refers to a value of equal shape
     parts = [b.zeros_like(of) if x is None else x for x in found or [None] * order]
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in parts], 0)
 
 
 def _entry(b: StablehloBuilder, x: Value, k: int) -> Value:
-    """x[k]."""
+    """Emits x[k]."""
     sizes = shape(x)
     start, limit = [k, *([0] * (len(sizes) - 1))], [k + 1, *sizes[1:]]
     return b.reshape(b.slice(x, start, limit, [1] * len(sizes)), sizes[1:])

@@ -3,8 +3,8 @@
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
                                        cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The mode with the least estimated time is chosen, as `plan` in `passes/cut.py` estimates it. A bottleneck is a minimum
-cut of the linear graph, weighted by numbers of elements.
+The mode with the least estimated time is chosen; `plan` in `passes/cut.py` estimates the times. A bottleneck is a
+minimum cut of the linear graph, in which each value is weighted by its number of elements.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 _LEAST_SHARE = 0.2
-"""Seeds are stored as a diagonal if this saves at least this share of the time."""
+"""The share of the estimated time that must be saved for seeds to be stored as a diagonal."""
 
 
 def computed_blocks(
@@ -60,10 +60,10 @@ def computed_blocks(
     entries: KnownEntries | None = None,
     symmetric: bool = False,
 ) -> list[Block]:
-    """The blocks of all outputs and inputs with their values, computed by the given mode. "auto" chooses the cheapest.
+    """Computes the blocks of all outputs and inputs, with their values, by `mode`. "auto" chooses the cheapest mode.
 
-    With `sparse`, positions along aligned dimensions share their seeds. With `entries`, columns and rows share seeds by
-    colour where that takes fewer seeds. With `symmetric`, the only block is a symmetric matrix.
+    With `sparse`, positions along aligned dimensions share their seeds. With `entries`, columns or rows share seeds by
+    colour if that takes fewer seeds. With `symmetric`, the only block is a symmetric matrix.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
     by_input = [with_common_input_dimensions([block for block in blocks if block.input is x]) for x in inputs]
@@ -90,7 +90,7 @@ def computed_blocks(
 
 
 def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
-    """The blocks of a group with their values, computed by `mode`."""
+    """Computes the values of the blocks of a group by `mode`."""
     if group.coloured is not None:
         return (forward_coloured if mode == "forward" else reverse_coloured)(program, group.coloured)
     one = forward if mode == "forward" else reverse
@@ -106,7 +106,7 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 class _Group:
     """The blocks of one input or of one output, which are computed together.
 
-    `seeds` is the cost of all blocks together, as a number of runs of the whole linear graph. The blocks share seeds by
+    `seeds` is the cost of all blocks together, measured in runs of the whole linear graph. The blocks share seeds by
     colour if `coloured` is set. Seeds along the dimension `diagonal` are stored as a diagonal.
     """
 
@@ -119,9 +119,9 @@ class _Group:
 def _coloured(
     columns: list[_Group], rows: list[_Group], entries: KnownEntries, symmetric: bool, mode: str
 ) -> tuple[list[_Group], list[_Group]]:
-    """The groups `columns` and `rows`, coloured where colours need fewer seeds.
+    """Colours the groups `columns` and `rows` if fewer seeds are then needed. Returns all groups.
 
-    Only groups that `mode` may compute and whose patterns are known are coloured.
+    Colours only groups that `mode` may compute and whose patterns are known.
     """
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if mode != "reverse":
@@ -156,7 +156,10 @@ def _with_colours(
 
 
 def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
-    """The group with the dimension `diagonal` that saves the most time; unchanged if no dimension saves enough."""
+    """Returns the group with the dimension `diagonal` that saves the most time.
+
+    Returns the group unchanged if no dimension saves enough.
+    """
     block = group.blocks[0]
     port: Port = block.input if mode == "forward" else block.output
     free = block.free if mode == "forward" else block.free_of_output
@@ -178,7 +181,10 @@ def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
 
 
 def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
-    """The linear graph that computes a group. None if the output is zero, or if an op has no transpose rule."""
+    """Returns the linear graph that computes a group.
+
+    Returns None if the output is zero, or if an op has no transpose rule.
+    """
     if mode == "forward":
         graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
         return graph
@@ -198,9 +204,9 @@ def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
 def _cheapest(
     program: Function, columns: Sequence[_Group], rows: Sequence[_Group]
 ) -> tuple[str, Callable[[Sequence[Block]], list[Block]] | None]:
-    """The cheaper of forward and reverse mode.
+    """Returns the cheaper of forward and reverse mode.
 
-    Also returns a function that computes the blocks through a bottleneck if the bottleneck is cheaper; otherwise None.
+    Also returns a function that computes the blocks through a bottleneck, or None if this is not cheaper.
     """
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if any(is_complex(y) for y in ys):
@@ -225,7 +231,7 @@ def _cheapest(
 
 
 def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
-    """The entry for the value of an output; None if the output is zero or has no entry."""
+    """Returns the entry for the value of an output, or None if the output is zero or has no entry."""
     return None if isinstance(y.value, Zero) else values.get(y.value)
 
 
@@ -235,9 +241,10 @@ def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
 def _through(
     program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[InputPort], blocks: Sequence[Block]
 ) -> list[Block]:
-    """Computes the blocks as products of two Jacobians: outputs by the values `at`, and these values by the inputs.
+    """Computes the blocks as products of two Jacobians, with one seed for each element of the values `at`.
 
-    Each element of these values has a seed.
+    One factor is the Jacobian of the outputs with respect to the values `at`. The other factor is the Jacobian of these
+    values with respect to the inputs.
     """
     view, opset, count = program.view, program.opset, sum(map(size, at))
     first, second = cut(view, linear, at, opset)
@@ -259,7 +266,10 @@ def _through(
 
 
 def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]:
-    """For each value, its part of each basis vector of the concatenated values, stacked along a new first dimension."""
+    """Emits the basis vectors of the concatenation of some values. Returns, for each value, its part of all vectors.
+
+    The parts of the vectors are stacked along a new first dimension.
+    """
     sizes = [size(x) for x in values]
     count = sum(sizes)
     parts = []
@@ -274,7 +284,7 @@ def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]
 def _seeded(
     program: Function, b: StablehloBuilder, graph: Graph, seeds: Sequence[Value], count: int
 ) -> list[Value | None]:
-    """The outputs of a linear graph for all seeds, along a leading dimension; None for a symbolic zero."""
+    """Returns the outputs of a linear graph for all seeds, along a leading dimension. A symbolic zero stays None."""
     view, outputs = program.view, list(dict.fromkeys(y for y in graph.outputs if y is not None))
     keys: Sequence[str] = graph.keys
     of: dict[Any, Any] = dict(zip(outputs, outputs, strict=True))
@@ -288,6 +298,6 @@ def _seeded(
 
 
 def _product(b: StablehloBuilder, dy: Value, cx: Value) -> Value:
-    """J[y..., x...], the sum over all seeds of the products of tangents dy and cotangents cx."""
+    """Emits J[y..., x...], the sum over all seeds of the products of tangents `dy` and cotangents `cx`."""
     precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
     return b.dot_general(dy, b.convert(cx, element(dy)), ([], []), ([0], [0]), precision)

@@ -1,4 +1,4 @@
-"""Second derivatives as methods of `Program`: the ones that optimizers need, and Laplacians.
+"""Second derivatives as methods of `Program`, for optimizers, and Laplacians.
 
 hvp                     the Hessian times a tangent
 laplacian               the trace of the Hessian of each output
@@ -29,10 +29,11 @@ P = TypeVar("P", bound=Function)
 
 
 def hvp(self: P, wrt: Wrt = None, value: bool = False) -> P:
-    """(primals..., tangents of wrt...) -> ((the output, if `value`), Hessian times tangent of wrt...).
+    """(primals..., tangents of wrt...) -> ((the output, if `value`), the Hessian times the tangents, for each of
+    wrt...).
 
-    Computed by forward over reverse mode, or by reverse over reverse mode if a function has only a VJP. Errors are
-    those of `grad`.
+    The program uses forward over reverse mode, or reverse over reverse mode if a function has only a VJP. Raises the
+    errors of `grad`.
     """
     gradient: Any = {"outputs": with_ports((), grad(self, wrt))}
     names = [x.name for x in self.differentiated(wrt)]
@@ -43,7 +44,7 @@ def hvp(self: P, wrt: Wrt = None, value: bool = False) -> P:
 def laplacian(self: P, wrt: Wrt = None, value: bool = False) -> P:
     """(primals...) -> ((outputs..., if `value`), the trace of the Hessian of each output, over all of wrt...).
 
-    A trace has the shape of its output. Errors are those of `jacobian`.
+    A trace has the shape of its output. Raises the errors of `jacobian`.
     """
     return _with(self, (), [*(self.outputs if value else ()), *laplacian_of(self, wrt)])
 
@@ -51,9 +52,10 @@ def laplacian(self: P, wrt: Wrt = None, value: bool = False) -> P:
 def lagrangian(self: P) -> P:
     """(primals..., y.multiplier of each differentiable output y...) -> (lagrangian): sum of multiplier times output.
 
-    Its `grad`, `hvp` and `hessian` are those of the Lagrangian of an objective and its constraints. Multipliers have
-    the shapes of their outputs; the multiplier of an objective is usually 1. Raises `RequestError` for complex outputs,
-    for outputs of several element types, and if no output has a derivative.
+    If the outputs are an objective and constraints, `grad`, `hvp` and `hessian` of the result are the derivatives of
+    the Lagrangian that optimizers need. Multipliers have the shapes of their outputs; the multiplier of an objective is
+    usually 1. Raises `RequestError` for complex outputs, for outputs of several element types, and if no output has a
+    derivative.
     """
     outputs = smooth(self, self.outputs)
     elements = {str(y.type.element_type) for y in outputs}
@@ -80,8 +82,8 @@ def lagrangian(self: P) -> P:
 def second_directional(self: P, wrt: Wrt = None, value: bool = False) -> P:
     """(primals..., x.tangent of wrt..., x.second_tangent of wrt...) -> ((outputs..., if `value`), second derivatives).
 
-    The second derivative of an output y along the tangents v and w is that of y(x + s v + t w) in s and t, at 0. For
-    a scalar y it is v' H w with the Hessian H. Errors are those of `jvp`.
+    The second derivative of an output y along the tangents v and w is the derivative of y(x + s v + t w) in s and t, at
+    s = t = 0. For a scalar y it is v' H w with the Hessian H. Raises the errors of `jvp`.
     """
     inputs, outputs = self.differentiated(wrt), smooth(self, self.outputs)
     values = distinct_values(outputs)
@@ -112,11 +114,12 @@ def gauss_newton(
 ) -> P:
     """(primals...) -> ((outputs..., if `value`), (J' W r of wrt..., if `gradient`), J' W J for each pair of wrt...).
 
-    All differentiable outputs are residuals r, and J is their Jacobian. With `weights`, each output y has a further
-    input `y.weight` of its shape, the diagonal of W; otherwise W is 1. With `product`, the program takes tangents v of
-    wrt and returns J' W J v for each of wrt, without a matrix. A matrix has the shapes of both inputs. `sparsity`
-    describes J; `sparsity` and `compressed` are as in `jacobian`. Raises `RequestError` for complex ports, for dynamic
-    shapes, and for `product` with `sparsity` or `compressed`.
+    All differentiable outputs are residuals r, and J is their Jacobian. With `weights`, the program has a further input
+    `y.weight` for each output y. It has the shape of y and is the diagonal of W; otherwise W is 1. With `product`, the
+    program takes tangents v of wrt and returns J' W J v for each of wrt, without a matrix. A matrix has the shape of
+    its first input followed by the shape of its second input. `sparsity` describes J; `sparsity` and `compressed` are
+    as in `jacobian`. Raises `RequestError` for complex ports, for dynamic shapes, and for `product` with `sparsity` or
+    `compressed`.
     """
     inputs, outputs = self.differentiated(wrt), smooth(self, self.outputs)
     check_types("gauss_newton", inputs, outputs, "reverse")
@@ -140,9 +143,9 @@ def gauss_newton(
 
 
 def patterns_of(self: Function) -> dict[str, Compressed]:
-    """The patterns of compressed results by name, as in scipy. Works also for a program that is read from a file.
+    """Returns the patterns of compressed results by name, as in scipy.
 
-    Raises `RequestError` for a malformed pattern.
+    The program may also be read from a file. Raises `RequestError` for a malformed pattern.
     """
     found = {y.name: compressed_in(y.attributes, y.name) for y in self.outputs}
     return {name: pattern for name, pattern in found.items() if pattern is not None}
@@ -154,7 +157,7 @@ def _product(
     outputs: Sequence[OutputPort],
     factors: Mapping[str, Value],
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """The inputs for tangents v, and the products J' W J v."""
+    """Returns the inputs for tangents v, and the products J' W J v."""
     values = distinct_values(outputs)
     linear: Graph = linearize(program.view, values, [x.key for x in inputs], program.opset)
     of = dict(zip(values, linear.outputs, strict=True))
@@ -176,8 +179,8 @@ def _pulled_back(
     factors: Mapping[str, Value],
     seeds: Mapping[str, Value | Zero],
 ) -> list[Value | Zero]:
-    """J' W s for the seeds s of the outputs, for each input."""
-    # Outputs that are one value share a cotangent, the sum of their weighted seeds.
+    """Returns, for each input, J' W s for the seeds s of the outputs."""
+    # Outputs with the same value share a cotangent, which is the sum of their weighted seeds.
     values = distinct_values(outputs)
     linear: Graph = linearize(program.view, values, [x.key for x in inputs], program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
@@ -200,17 +203,17 @@ def _pulled_back(
 
 
 def _inputs(b: StablehloBuilder, outputs: Sequence[OutputPort], name: str) -> list[InputPort]:
-    """One new input per output, of the output's type."""
+    """Returns a new input for each output, with the type of the output."""
     return [InputPort(f"{y.name}.{name}", y.type, f"{b.graph.name}.{i}") for i, y in enumerate(outputs)]
 
 
 def _value(program: Function, y: OutputPort, of: Mapping[Value, Value | None]) -> Value | Zero:
-    """The derivative of an output by the map `of`; an explicit zero if the derivative is zero."""
+    """Returns the derivative of an output according to `of`, or an explicit zero if the derivative is zero."""
     found = None if isinstance(y.value, Zero) else of[y.value]
     return explicit_zero(program.view, y.type, y.value) if found is None else found
 
 
 def _with(self: P, given: Sequence[InputPort], results: Sequence[OutputPort]) -> P:
-    """The program with further inputs that returns these results."""
+    """Returns the program with the further inputs `given`, and with `results` as its outputs."""
     ports: Any = {"inputs": with_ports(self.inputs, given), "outputs": with_ports((), results)}
     return replace(self, **ports)  # type: ignore[type-var]

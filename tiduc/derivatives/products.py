@@ -23,16 +23,22 @@ Outputs = list[OutputPort]
 
 
 def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, Outputs]:
-    """The new inputs and the outputs of the JVP: the tangents of `wrt`, and those of the differentiable outputs."""
+    """Returns the additional inputs and outputs of the JVP.
+
+    They are the tangents of `wrt`, and the tangents of the differentiable outputs. With `batch`, they have a leading
+    dimension of this size.
+    """
     ports = program.differentiated(wrt)
     tangents, results = _tangents(program, ports, *_linearized(program, ports))
     return (tangents, results) if batch is None else batched(program, tangents, results, batch)
 
 
 def symmetric_product(program: Function, wrt: Wrt) -> tuple[Inputs, Outputs]:
-    """The new inputs and the outputs of a JVP whose Jacobian is symmetric: a Hessian, if the outputs are a gradient.
+    """Returns the additional inputs and outputs of a JVP whose Jacobian is symmetric, such as the Hessian of a
+    function.
 
-    Reverse mode computes the product where functions have only a VJP; inputs and outputs have the same names.
+    If a function has only a VJP, reverse mode computes the product. The inputs and outputs have the same names in both
+    modes.
     """
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
@@ -49,7 +55,7 @@ def symmetric_product(program: Function, wrt: Wrt) -> tuple[Inputs, Outputs]:
 def _tangents(
     program: Function, ports: Sequence[InputPort], outputs: Outputs, linear: Graph
 ) -> tuple[Inputs, Outputs]:
-    """The tangents of `ports`, and those of the outputs, whose linear graph is given."""
+    """Returns the tangents of `ports` as inputs, and the tangents of the outputs, which the linear graph computes."""
     tangents = [
         InputPort(f"{port.name}.tangent", port.type, key, attributes=shardings_among(port.attributes))
         for port, key in zip(ports, linear.keys, strict=True)
@@ -63,7 +69,11 @@ def _tangents(
 def vjp(
     program: Function, wrt: Wrt, conjugate: bool = False, batch: int | None = None
 ) -> tuple[Inputs, Outputs]:
-    """The new inputs and the outputs of the VJP: the cotangents of the differentiable outputs, and those of `wrt`."""
+    """Returns the additional inputs and outputs of the VJP.
+
+    They are the cotangents of the differentiable outputs, and the cotangents of `wrt`. With `conjugate`, complex
+    cotangents are conjugated. With `batch`, the inputs and outputs have a leading dimension of this size.
+    """
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     transposed = linear_transpose(program.view, linear, program.opset)
@@ -75,7 +85,10 @@ def vjp(
 
 
 def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Outputs:
-    """The gradient: the cotangents of `wrt` for the cotangent 1 of the only output, a real scalar."""
+    """Returns the gradient: the cotangents of `wrt` for the cotangent 1 of the only output, a real scalar.
+
+    Raises `RequestError` if the program does not have exactly one output of this kind.
+    """
     ports = program.differentiated(wrt)
     output = program.outputs[0] if len(program.outputs) == 1 else None
     if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
@@ -94,7 +107,7 @@ def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Outputs:
 
 
 def _linearized(program: Function, ports: Sequence[InputPort]) -> tuple[Outputs, Graph]:
-    """The differentiable outputs, and the linear graph of their distinct values."""
+    """Returns the differentiable outputs, and the linear graph of their distinct values."""
     outputs = smooth(program, program.outputs)
     wrt = [port.key for port in ports]
     return outputs, linearize(program.view, distinct_values(outputs), wrt, program.opset)
@@ -106,7 +119,7 @@ def _aligned(
     values: Sequence[Value | None],
     suffix: str,
 ) -> Outputs:
-    """One result per port; an explicit zero where the value is a symbolic zero."""
+    """Returns an output for each port, with its value in `values`, or with an explicit zero if that is None."""
     return [
         OutputPort(
             port.name + suffix,
@@ -119,7 +132,7 @@ def _aligned(
 
 
 def _zero_of(program: Function, port: InputPort | OutputPort) -> Zero:
-    """A zero of the type and sizes of a port."""
+    """Returns a zero with the type and the sizes of a port."""
     match port:
         case InputPort(key=key):
             return explicit_zero(program.view, port.type, program.view.input(key))

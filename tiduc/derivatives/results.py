@@ -23,14 +23,17 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, with_attributes
 
 _MOST_ELEMENTS = 2**63 - 1
-"""The most elements of one derivative: MLIR counts elements in 64-bit integers."""
+"""The largest number of elements of one derivative. MLIR counts elements in 64-bit integers."""
 
 MOST_NONZEROS = 2**26
-"""The most nonzeros of one compressed derivative; their pattern is a constant in the program."""
+"""The largest number of nonzeros of one compressed derivative. Their pattern is a constant in the program."""
 
 
 def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPort:
-    """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
+    """Emits a block in the requested form: the whole derivative, its diagonal, or its diagonal blocks.
+
+    Raises `RequestError` if the block is not known to have this form, or has too many elements.
+    """
     x, y = block.input, block.output
     name = f"{y.name}.jacobian.{x.name}"
     free = [shape(x)[d] for d in block.free]
@@ -62,7 +65,7 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPo
 
 
 def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTensorType) -> Value:
-    """The whole derivative: the block's values, and zeros where the indices of aligned dimensions differ."""
+    """Emits the whole derivative: the block's values, and zeros where the indices of aligned dimensions differ."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]
     spread = b.broadcast_in_dim(value, places, type_) if block.aligned else value
@@ -76,7 +79,7 @@ def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTens
 def scattered(
     b: StablehloBuilder, value: Value, nonzeros: Nonzeros, columns: int, type_: ir.RankedTensorType
 ) -> Value:
-    """The nonzeros of a matrix, scattered into an array of zeros. `columns` is the number of columns of the matrix."""
+    """Scatters the nonzeros of a matrix into an array of zeros. `columns` is the number of columns of the matrix."""
     size = prod(type_.shape)
     zeros = b.zero(with_shape(type_, [size]))
     into = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
@@ -86,7 +89,7 @@ def scattered(
 
 
 def elements(b: StablehloBuilder, value: Value, at: Numbers) -> Value:
-    """The elements of a value at these flat indices, as a vector."""
+    """Emits the elements of a value at these flat indices, as a vector."""
     total = prod(shape(value))
     flat = b.reshape(value, [total])
     if len(at) == total and (at == np.arange(total)).all():
@@ -96,7 +99,10 @@ def elements(b: StablehloBuilder, value: Value, at: Numbers) -> Value:
 
 
 def indices_of(b: StablehloBuilder, at: Numbers, size: int) -> Value:
-    """Indices into an array of this size as the constant operand of a gather or scatter: one index per row."""
+    """Returns flat indices into an array of `size` elements as the constant operand of a gather or scatter.
+
+    The constant has a row for each index.
+    """
     integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
     return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))
 
@@ -105,7 +111,7 @@ def indices_of(b: StablehloBuilder, at: Numbers, size: int) -> Value:
 
 
 def compressed_result(program: Function, block: Block, entries: KnownEntries, format: str) -> OutputPort:
-    """The nonzeros of a block as a vector, in the order of `format`. Their pattern is an attribute of the port.
+    """Emits the nonzeros of a block as a vector, in the order of `format`. Their pattern is an attribute of the port.
 
     The block has no aligned dimensions. The matrix has a row for each element of the output, and a column for each
     element of the input.
@@ -124,14 +130,14 @@ def compressed_result(program: Function, block: Block, entries: KnownEntries, fo
 
 
 def entries_at(entries: KnownEntries, block: Block) -> Entries:
-    """The nonzeros of a block; they must be known."""
+    """Returns the nonzeros of a block, which must be known."""
     known = entries[block.output.name, block.input.name]
     assert known is not None
     return known
 
 
 def _taken(b: StablehloBuilder, block: Block, keys: Numbers, format: str) -> Value:
-    """The elements of a block's derivative at `keys`, which are flat indices into the whole derivative."""
+    """Emits the elements of a block's derivative at `keys`, which are flat indices into the whole derivative."""
     assert block.value is not None
     sizes = prod(shape(block.output)), prod(shape(block.input))
     if block.nonzeros is None and format == CSC and len(keys) == prod(sizes):
@@ -142,7 +148,7 @@ def _taken(b: StablehloBuilder, block: Block, keys: Numbers, format: str) -> Val
 
 
 def places(nonzeros: Nonzeros, keys: Numbers, columns: int) -> Numbers:
-    """For each key, the index of its entry in the flattened value.
+    """Returns, for each key, the index of its entry in the flattened value.
 
     The key of the entry (row, column) is row * columns + column. Each key must be the key of a nonzero.
     """
@@ -152,24 +158,24 @@ def places(nonzeros: Nonzeros, keys: Numbers, columns: int) -> Numbers:
 
 
 def in_order(entries: Entries, format: str) -> Entries:
-    """The entries row by row (csr) or column by column (csc)."""
+    """Sorts the entries row by row (csr) or column by column (csc)."""
     rows, columns = entries
     order = np.lexsort((columns, rows) if format == CSR else (rows, columns))
     return rows[order], columns[order]
 
 
 def with_pattern(port: OutputPort, pattern: Compressed) -> OutputPort:
-    """The port of the nonzeros of a matrix, with their pattern."""
+    """Adds the pattern of a sparse matrix to the port of the matrix's nonzeros."""
     return with_attributes(port, {COMPRESSED: pattern.attribute()})
 
 
 def known_entries(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], given: KnownPatterns
 ) -> dict[tuple[str, str], Entries]:
-    """The nonzeros of all blocks.
+    """Returns the nonzeros of all blocks.
 
-    If the nonzeros of a block are unknown, all entries that aligned dimensions do not exclude. Raises `RequestError`
-    for a block with more than `MOST_NONZEROS` nonzeros.
+    If the nonzeros of a block are unknown, returns all its entries that may be nonzero according to its aligned
+    dimensions. Raises `RequestError` if such a block has more than `MOST_NONZEROS` entries.
     """
     found = found_entries(program, inputs, outputs, given)
     unknown = [x for x in inputs if any(found[y.name, x.name] is None for y in outputs)]
@@ -180,7 +186,7 @@ def known_entries(
 
 
 def _possible(block: Block) -> Entries:
-    """The entries that aligned dimensions do not exclude."""
+    """Returns the entries of a block that may be nonzero according to its aligned dimensions."""
     if block.aligned is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     y, x = block.output, block.input

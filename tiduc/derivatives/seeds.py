@@ -1,4 +1,4 @@
-"""The seeds of a VJP, one cotangent per output, and the conjugation of complex cotangents."""
+"""The seeds of a VJP, which are the cotangents of the outputs, and the conjugation of complex cotangents."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from tiduc.ports import Function, InputPort, OutputPort
 
 
 def distinct_values(outputs: Sequence[OutputPort]) -> list[Value]:
-    """The distinct values of outputs, without zeros."""
+    """Returns the distinct values of outputs, without zeros."""
     return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
 
 
 def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph) -> list[InputPort]:
-    """One cotangent input per output. Outputs that share a value add their cotangents."""
+    """Returns a cotangent input for each output. If outputs have the same value, their cotangents are added."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):
@@ -37,7 +37,7 @@ def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph
 
 
 def conjugates(program: Function, results: Sequence[OutputPort]) -> list[OutputPort]:
-    """The results, with the complex results conjugated."""
+    """Returns the results. The complex results are conjugated."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
     b.finish([x for x in values if not isinstance(x, Zero)])
@@ -45,7 +45,7 @@ def conjugates(program: Function, results: Sequence[OutputPort]) -> list[OutputP
 
 
 def conjugate_seeds(program: Function, seeds: Sequence[InputPort]) -> list[InputPort]:
-    """New inputs in place of the seeds; each seed is bound to the conjugate of its new input."""
+    """Returns a new input in place of each seed. The seed is bound to the conjugate of the new input."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
     values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]

@@ -1,19 +1,19 @@
 """tensor: all partial derivatives up to an order, interpolated from Taylor coefficients along directions.
 
-For a vector j of non-negative integers, a direction, the Taylor coefficient of order k of y(x + t j) is
+A direction is a vector j of non-negative integers. The Taylor coefficient of order k of y(x + t j) is
 
     F_k(j) = sum over multi-indices i with |i| = k of  j^i / i!  D^i y
 
-All directions j with |j| = d are used, where d is the highest order. For n entries of the inputs there are
-C(n + d - 1, d) of them, as many as partial derivatives of order d. The directions are batched. Each partial derivative
-is a sum of the F_k with constant weights:
+All directions j with |j| = d are used, where d is the highest order. If the inputs have n entries, there are C(n + d -
+1, d) such directions, as many as partial derivatives of order d. The directions are batched. Each partial derivative is
+a sum of the F_k with constant weights:
 
     D^i y = sum over j of w_ij F_|i|(j)
     w_ij  = sum over 0 < k <= i of (-1)^|i-k| binom(i, k) binom(d k / |k|, j) (|k| / d)^|i|
 
 If each row of the outputs depends on only one row of the inputs (`passes/batching/alignment.py`), all rows can move
-along a direction at once. Then n is the number of entries of one row, and derivatives with respect to other rows, which
-are zero, are omitted.
+along a direction at once. Then n is the number of entries of one row. Derivatives with respect to other rows, which are
+zero, are omitted.
 
 Source: Griewank, Utke, Walther, "Evaluating higher derivative tensors by forward propagation of univariate Taylor
 series" (2000).
@@ -43,7 +43,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth, with_ports
 
 MOST_DIRECTIONS = 2048
-"""The largest number of directions; the weights are a matrix with at most this many rows and columns."""
+"""The largest number of directions. The weights are a matrix with at most this many rows and columns."""
 
 Exponents = tuple[int, ...]
 
@@ -55,16 +55,18 @@ def tensor(self: P, order: int, wrt: Wrt = None, sparsity: str | None = None) ->
     """(primals...) -> (y, its partial derivatives of orders 1 to `order`) for each differentiable output y.
 
     The derivatives of order k have the shape [shape of y..., count]. Equal derivatives occur once, in the order of
-    `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
-    derivatives across rows. Raises `RequestError` for more than 2048 derivatives of the highest order, if no rows are
-    independent, and as in `jacobian`.
+    `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" omits derivatives
+    with respect to other rows. Raises `RequestError` for more than 2048 derivatives of the highest order, for
+    "block-diagonal" if no rows are independent, and in the cases in which `jacobian` does.
     """
     results: Any = {"outputs": with_ports((), _tensor(self, order, wrt, sparsity))}
     return replace(self, **results)  # type: ignore[type-var]
 
 
 def _tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None) -> list[OutputPort]:
-    """Each differentiable output, followed by its partial derivatives of orders 1 to `order` in the entries of wrt."""
+    """Returns each differentiable output, followed by its partial derivatives of orders 1 to `order` in the entries of
+    wrt.
+    """
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("tensor", inputs, outputs, "forward")
@@ -94,7 +96,10 @@ def _tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None) -> li
 def _free(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], sparsity: str | None
 ) -> list[list[int]]:
-    """For each input, the dimensions along which entries vary separately: all dimensions, or those within one row."""
+    """Returns, for each input, the dimensions along which its entries vary separately.
+
+    These are all dimensions or, for "block-diagonal", the dimensions within one row.
+    """
     if sparsity is None:
         return [list(range(rank(x))) for x in inputs]
     if sparsity != "block-diagonal":
@@ -116,7 +121,7 @@ def _along_directions(
     free: Sequence[list[int]],
     order: int,
 ) -> list[list[OutputPort]]:
-    """For each output, its coefficients of orders 1 to `order` along all directions, batched."""
+    """Returns, for each output, its Taylor coefficients of orders 1 to `order`, batched over all directions."""
     view = program.view
     count = sum(_count(x, dims) for x, dims in zip(inputs, free, strict=True))
     b: Any = program.opset.builder(view, view.fresh("J"))
@@ -148,11 +153,14 @@ def _along_directions(
 
 
 def _interpolated(b: StablehloBuilder, x: Value, weights: NDArray[np.float64]) -> Value:
-    """The partial derivatives, along a new last dimension, from coefficients whose first dimension is the direction."""
+    """Computes partial derivatives, along a new last dimension, from coefficients along all directions.
+
+    The first dimension of `x` is the direction.
+    """
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(
         [hlo.PrecisionAttr.get("HIGHEST")] * 2
-    )  # weights have both signs, so terms cancel
+    )  # the weights have both signs, so rounding errors grow when terms cancel
     return b.dot_general(x, matrix, ([], []), ([0], [0]), {"precision_config": precision})
 
 
@@ -160,7 +168,10 @@ def _interpolated(b: StablehloBuilder, x: Value, weights: NDArray[np.float64]) -
 
 
 def _exponents(n: int, order: int) -> Iterator[Exponents]:
-    """The multi-indices i with |i| = order, as tuples of n exponents; ordered by the variables that they multiply."""
+    """Yields the multi-indices i with |i| = `order`, as tuples of n exponents.
+
+    Their order is the order of the lists of variables that they multiply.
+    """
     for variables in combinations_with_replacement(range(n), order):
         exponents = [0] * n
         for v in variables:
@@ -169,7 +180,7 @@ def _exponents(n: int, order: int) -> Iterator[Exponents]:
 
 
 def _weights(n: int, k: int, order: int) -> NDArray[np.float64]:
-    """The matrix that maps coefficients of order k along all directions to partial derivatives of order k."""
+    """Returns the matrix that maps coefficients of order k along all directions to partial derivatives of order k."""
     row = {j: at for at, j in enumerate(_exponents(n, order))}
     columns = list(_exponents(n, k))
     matrix = np.zeros((len(row), len(columns)))
@@ -185,7 +196,10 @@ def _weights(n: int, k: int, order: int) -> NDArray[np.float64]:
 
 @cache
 def _weights_of(i: Exponents, order: int) -> list[tuple[Exponents, float]]:
-    """The weights of a partial derivative; only directions along its own variables have nonzero weights."""
+    """Returns the weights of a partial derivative for the directions along its own variables.
+
+    All other directions have the weight zero.
+    """
     found = []
     for j in _exponents(len(i), order):
         total = Fraction(0)
@@ -200,5 +214,5 @@ def _weights_of(i: Exponents, order: int) -> list[tuple[Exponents, float]]:
 
 
 def _binomial(z: Fraction, k: int) -> Fraction:
-    """z (z - 1) ... (z - k + 1) / k!."""
+    """The binomial coefficient z (z - 1) ... (z - k + 1) / k!."""
     return prod(((z - i) / (i + 1) for i in range(k)), start=Fraction(1))
