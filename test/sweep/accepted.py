@@ -1,17 +1,17 @@
-"""Judges how a target, by default `cpu`, handles each op, its JVP and its VJP.
+"""Checks for each op, its JVP and its VJP whether a target, by default `cpu`, computes right results.
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--target NAME] [--write]
 
-An op's program comes from the op's test in test/lit/rules, or from `one_op.mlir`. It is compiled and run on random
-arguments in a separate process. The results are compared with the reference interpreter, or with XLA if the interpreter
-lacks an op:
+The program for an op comes from the op's test in test/lit/rules, or from `one_op.mlir`. It is compiled and run on
+random arguments in a separate process. The results are compared with those of the reference interpreter, or of XLA if
+the interpreter lacks an op. The verdicts:
 
-    right       it compiles and agrees
-    wrong       it compiles and differs, or the process that runs it dies
-    compiles    it compiles, and there is no reference result
-    not run     it compiles, and the runtime refuses it
-    refused     it does not compile
-    -           there is no program: no rule, no float input or output, or the program does not contain the op
+    right       the results agree
+    wrong       a result differs, an exception is raised, or the process dies or takes too long
+    compiles    the program compiles, but there is no reference result
+    not run     the program compiles, but the runtime raises a `TiducError`
+    refused     tiduc or the compiler refuses the program
+    -           there is no program: the op has no such derivative, or the program does not contain the op
 """
 
 import argparse
@@ -41,7 +41,7 @@ EPSILON = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e
 
 
 def programs() -> dict[str, str]:
-    """The text of each op's program, in the order of test/py/cases/opset.txt."""
+    """Maps each op to the text of its program, in the order of test/py/cases/opset.txt."""
     lines = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().splitlines()
     ops = [line for line in lines if line and not line.startswith("#")]
     parts = Path(__file__).with_name("one_op.mlir").read_text().split("// -----\n")
@@ -56,9 +56,9 @@ def programs() -> dict[str, str]:
 
 
 def program_of(op: str, text: str, kind: str) -> Program | None:
-    """The first public function of a text, or its derivative `kind`.
+    """The program of the first public function in a text, or its derivative. `kind` is "primal", "jvp" or "vjp".
 
-    None if the function does not contain the op, or has no such derivative.
+    Returns None if the function does not contain the op, or has no such derivative.
     """
     entry = re.search(r"func\.func (?:public )?@(\w+)", text)
     program = load(text, entry[1] if entry else None)
@@ -77,9 +77,9 @@ def program_of(op: str, text: str, kind: str) -> Program | None:
 
 
 def arguments(program: Program) -> list[Any]:
-    """Random arguments: floats from the interval (1, 2), where all functions are defined, and integers below 2.
+    """Random arguments for a program. Floats are between 1 and 2, where all functions are defined.
 
-    Square matrices have a large diagonal, so that factorizations exist.
+    Integers are 0 or 1. Square matrices have a large diagonal, so that factorizations exist.
     """
     rng = np.random.default_rng(0)
     given = []
@@ -96,7 +96,10 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str, target: str) -> Any:
-    """The compiled program's results, or the reason of a refusal. None if there is no program for the op."""
+    """Compiles and runs the program of an op. Returns the results, or a text such as "refused: ..." for an error.
+
+    Returns None if there is no program.
+    """
     program = program_of(op, text, kind)
     if program is None:
         return None
@@ -113,7 +116,7 @@ def compiled(op: str, text: str, kind: str, target: str) -> Any:
 
 
 def expected(op: str, text: str, kind: str) -> Any:
-    """The results of the reference interpreter or XLA."""
+    """The results of the program of an op on the reference interpreter or XLA."""
     from harness.check_rule import run
 
     program = program_of(op, text, kind)
@@ -122,13 +125,17 @@ def expected(op: str, text: str, kind: str) -> Any:
 
 
 class Worker:
-    """A process that makes calls. It is replaced if it dies or takes too long."""
+    """A worker process that calls functions. It is replaced if it dies or takes too long."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
     def __call__(self, function: Callable[..., Any], *given: Any) -> Any:
-        """The call's result, or a text about the exception or about the end of the process."""
+        """Calls a function in the process and returns its result.
+
+        Returns a text that begins with "wrong: " if the call raises an exception, or if the process dies or takes too
+        long.
+        """
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
         try:
@@ -138,7 +145,7 @@ class Worker:
                 process.kill()
             self.close()
             return "wrong: the process died, or took too long"
-        except Exception as error:  # the call may raise anything
+        except Exception as error:  # the call may raise any exception
             return f"wrong: {type(error).__name__}: {str(error).strip().splitlines()[-1][:100]}"
 
     def close(self) -> None:
@@ -148,7 +155,7 @@ class Worker:
 
 
 def verdict(worker: Worker, op: str, text: str, kind: str, target: str = "cpu") -> str:
-    """The table entry for a program."""
+    """The verdict for the program of an op: one of those in the text above, "refused" and "not run" with a reason."""
     actual = worker(compiled, op, text, kind, target)
     if actual is None:
         return "-"
@@ -167,7 +174,7 @@ def verdict(worker: Worker, op: str, text: str, kind: str, target: str = "cpu") 
 
 
 def sweep(ops: Sequence[str], target: str = "cpu") -> Iterator[Accepted]:
-    """Yields the table's rows for these ops."""
+    """Yields a row of the table for each op that has a program."""
     worker, texts = Worker(), programs()
     for op in ops:
         if op in texts:

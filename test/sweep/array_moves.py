@@ -1,4 +1,4 @@
-"""Statements of `array_programs.py` that move elements: slices, concatenations, permutations, gathers, sorts."""
+"""Draws the ops in `array_programs.py` that rearrange elements, such as slices, concatenations, gathers and sorts."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ from loop_text import PARTS, PREDICATE, Kind, Value, integers
 
 
 class Moves(Choices):
-    """Statements whose results have the elements of their operands."""
+    """Draws ops whose results consist of elements of their operands."""
 
     def _concatenated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A concatenation of up to four arrays. Operands may repeat, or may be slices of each other."""
+        """A concatenation of up to four arrays. An array may occur several times, or be a slice of another."""
         if not kind.shape:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))
@@ -31,7 +31,7 @@ class Moves(Choices):
         return [self.op("concatenate", parts, whole, f"dimension = {d} : i64")]
 
     def _alike(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Two concatenations that share an operand."""
+        """Two concatenations of pairs of arrays that have an array in common."""
         if not kind.shape or not self._fits((2, *kind.shape)):
             return None
         d = self.random.randrange(len(kind.shape))
@@ -47,7 +47,7 @@ class Moves(Choices):
         return self.slice(x, first, last)
 
     def _sliced(self, scope: Scope, kind: Kind) -> list[Value]:
-        """One or two slices, with strides."""
+        """One or two slices of an array, with random strides."""
         x = self._get(scope, kind)
         slices = []
         for _ in range(self.random.randint(1, 2)):
@@ -63,7 +63,7 @@ class Moves(Choices):
         return slices
 
     def _padded(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A pad with a constant or a computed value, interior padding and negative edge padding."""
+        """A pad with interior padding and possibly negative edge padding. The padding value may be computed."""
         draw, x = self.random, self._get(scope, kind)
         inside = [draw.choice([0, 0, 1, 2]) for _ in kind.shape]
         low = [draw.choice([0, 0, 1, 3, -1, -2]) for _ in kind.shape]
@@ -104,7 +104,7 @@ class Moves(Choices):
         return [self.op("transpose", [x], turned, f"permutation = {integers(order)}")]
 
     def _seen(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A reshape that merges dimensions, splits dimensions, or adds unit dimensions."""
+        """A reshape that merges, splits or inserts dimensions."""
         shape = list(kind.shape)
         for _ in range(self.random.randint(1, 3)):
             chance = self.random.random()
@@ -119,7 +119,7 @@ class Moves(Choices):
         return [self.op("reshape", [self._get(scope, kind)], Kind(tuple(shape), kind.element))]
 
     def _broadcast(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A broadcast with new dimensions, expanded unit dimensions, and any dimension order."""
+        """A broadcast that adds dimensions, expands unit dimensions, and permutes dimensions."""
         x, rank = self._get(scope, kind), len(kind.shape)
         whole = rank + (self.random.randint(0, 2) if rank < 4 else 0)
         places = self.random.sample(range(whole), rank)
@@ -132,7 +132,7 @@ class Moves(Choices):
         return [self.broadcast(x, places, Kind(tuple(sizes), kind.element))]
 
     def _counted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An iota, clamped so that floats are exact."""
+        """An iota, clamped so that later results in floats are exact."""
         if not kind.shape or kind.element == "i1" or kind.is_complex:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -160,22 +160,22 @@ class Moves(Choices):
         return [self.op("gather", [self._get(scope, kind), indices], result, attributes)]
 
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of one or two arrays, which sets distinct elements or combines elements with the updates.
+        """A scatter of one or two arrays. It either replaces distinct elements or combines elements with the updates.
 
-        If a window is partly in range, StableHLO requires that the part in range is updated, but XLA drops the window.
-        Therefore the indices of wide windows are clamped.
+        If only a part of a window is in range, StableHLO requires that this part is updated, but XLA updates no element
+        of the window. Therefore, indices of windows that are wider than one element are clamped.
         """
         numbers = self._indexing(kind.shape)
         if not self._fits(numbers.windows, numbers.indices) or Kind(tuple(numbers.windows), "i1").size > 5000:
             return None
-        if not numbers.where:  # XLA fails to compile some of these
+        if not numbers.where:  # XLA cannot compile some of the scatters without scattered dimensions
             return None
         element = self._index_element(kind.shape)
         wide = any(numbers.sizes[i] != 1 for i in numbers.where)
         indices = None
         if not wide and self.random.random() < 0.4:
             indices = self._different(numbers, element)
-        # XLA does not combine floats of different widths.
+        # XLA does not support scatters of float arrays of different widths.
         others = [each.element for each in self.kinds if is_integer(each.element)]
         kinds = [kind, kind.of(self.random.choice([kind.element, *others]))][
             : self.random.choice([1, 1, 1, 2])
@@ -203,7 +203,7 @@ class Moves(Choices):
         return [self.bounded(x) if op == "add" else x for x, op in zip(results, ops, strict=True)]
 
     def _in_range(self, indices: Value, numbers: Indexing) -> Value:
-        """The indices clamped so that all windows are in range."""
+        """The indices, clamped so that all windows are in range."""
         kind, where = indices.kind, numbers.where
         if kind.size == 0:
             return indices
@@ -215,7 +215,7 @@ class Moves(Choices):
         return self.op("clamp", [self.constant(kind, 0), indices, self.broadcast(limits, d, kind)], kind)
 
     def _pairwise(self, kinds: list[Kind], ops: list[str]) -> str:
-        """A region that combines the scalars of several arrays, each by its own op."""
+        """The text of a region that combines pairs of scalars, each pair by its own op."""
 
         def fill(*scalars: Value) -> list[Value]:
             xs, ys = scalars[: len(kinds)], scalars[len(kinds) :]
@@ -224,7 +224,10 @@ class Moves(Choices):
         return self.region([Kind((), kind.element) for kind in kinds * 2], fill)
 
     def _sorted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A sort of up to three arrays by the first array. The second array may break ties."""
+        """A sort of one to three arrays by the first one.
+
+        Sometimes, the second array decides between equal elements.
+        """
         if not kind.shape or kind.element in PARTS:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))

@@ -1,4 +1,4 @@
-"""Statements of `array_programs.py` that compute numbers: elementwise ops, reductions, products, solves."""
+"""Draws the ops in `array_programs.py` that compute new numbers: elementwise ops, reductions, products, solves."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,11 +16,11 @@ _WIDER = {
     "f16": ["f32"],
     "f32": ["f64"],
 }
-"""The result element types of products, if they differ from the operands' type."""
+"""Maps the element type of a product's operands to other element types that the result may have."""
 
 
 class Numbers(Moves):
-    """Statements that compute new numbers."""
+    """Draws ops that compute new numbers."""
 
     special: bool
     without: Sequence[str]
@@ -28,9 +28,9 @@ class Numbers(Moves):
     # ---- element by element
 
     def _integers(self, scope: Scope, kind: Kind) -> list[Value]:
-        """An integer op on all values.
+        """A random integer op on operands with any values.
 
-        Sums wrap. Quotients by 0, and shifts by the bit width or more, are as in XLA.
+        Sums may overflow. XLA defines the expected quotients by 0, and shifts by the bit width or more.
         """
         kind = kind if is_integer(kind.element) else kind.of(self.random.choice(["i32", "i8", "ui8", "i64"]))
         names = "add subtract multiply divide remainder maximum minimum and or xor not popcnt".split()
@@ -42,7 +42,7 @@ class Numbers(Moves):
         return [self.op(name, [x, self._get(scope, kind)])]
 
     def _halves(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A float divided by 2, -2 or 4, then rounded by a rounding op or by a conversion to integers."""
+        """An array of floats divided by 2, -2 or 4, then rounded by a rounding op or by a conversion to integers."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         x = self.op("divide", [self._get(scope, kind), self.constant(kind, self.random.choice([2, 4, -2]))])
         name = self.random.choice(["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])
@@ -51,7 +51,10 @@ class Numbers(Moves):
         return [self.op(name, [x])]
 
     def _function(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A multiple of a function of integers, rounded. No multiple is close to a rounding boundary."""
+        """A multiple of sine, cosine or tanh of integers, rounded to integers.
+
+        No multiple is so close to a half-integer that an error of the function could change the result.
+        """
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         if kind.element in self.without:
             kind = kind.of("f32")
@@ -61,7 +64,7 @@ class Numbers(Moves):
         return [self.op("round_nearest_even", [x])]
 
     def _special(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A select that replaces some numbers by an infinity or NaN."""
+        """A select that replaces some elements of an array by an infinity or NaN."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         infinity = self.op(
             "divide", [self.constant(kind, self.random.choice([1, -1])), self.constant(kind, 0)]
@@ -81,7 +84,7 @@ class Numbers(Moves):
         return [self.compared(direction, self._get(scope, kind), self._get(scope, kind))]
 
     def _clamped(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A clamp between scalars or arrays. The lower bound may exceed the upper bound."""
+        """A clamp, whose bounds are scalars or arrays. The lower bound may exceed the upper bound."""
         if kind.is_complex:
             return None
         ends = [self._get(scope, self.random.choice([kind, Kind((), kind.element)])) for _ in range(2)]
@@ -92,7 +95,7 @@ class Numbers(Moves):
         return [self.converted(self._get(scope, kind), self.random.choice(elements))]
 
     def _bits(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A bitcast to integers. The operand has integers, or floats that were converted from integers."""
+        """A bitcast to an integer type. The operand has integers, or floats that are converted integers."""
         x = self._get(scope, kind if is_integer(kind.element) else kind.of("i32"))
         if self.random.random() < 0.4:
             x = self.converted(x, self.random.choice(FLOATS))
@@ -112,7 +115,7 @@ class Numbers(Moves):
         return [self.op("bitcast_convert", [x], Kind(shape, element))]
 
     def _complex(self, scope: Scope, kind: Kind) -> list[Value]:
-        """The real or imaginary part of a complex number, or a complex number from two floats."""
+        """The real or imaginary part of a complex array, or a complex array with two float arrays as parts."""
         if kind.is_complex:
             name = self.random.choice(["real", "imag"])
             return [self.op(name, [self._get(scope, kind)], kind.of(PARTS[kind.element]))]
@@ -123,7 +126,7 @@ class Numbers(Moves):
     # ---- along dimensions
 
     def _reduced(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduction of up to three arrays, each by its own op."""
+        """A reduction of one to three arrays, each by its own op."""
         draw, rank = self.random, len(kind.shape)
         along = sorted(draw.sample(range(rank), draw.randint(0, rank)))
         count = Kind(tuple(kind.shape[i] for i in along), "i1").size
@@ -142,7 +145,7 @@ class Numbers(Moves):
         return [self.bounded(x) for x in results]
 
     def _largest(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An argmax: the largest number along a dimension and its first position."""
+        """An argmax: the largest element along a dimension and the first position where it occurs."""
         if not kind.shape or kind.is_complex or kind.element == "i1":
             return None
         d = self.random.randrange(len(kind.shape))
@@ -167,7 +170,7 @@ class Numbers(Moves):
         )
 
     def _product(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A dot_general with any batching and contracting dimensions, sometimes with a wider result type."""
+        """A dot_general with random batching and contracting dimensions, sometimes with a wider result type."""
         if kind.element == "i1":
             return None
         draw, rank = self.random, len(kind.shape)
@@ -197,7 +200,10 @@ class Numbers(Moves):
         return [self.bounded(self.op("dot_general", operands, result, f"dot_dimension_numbers = {numbers}"))]
 
     def _factors(self, x: Value, y: Value, count: int, element: str) -> list[Value] | None:
-        """Operands whose sums of `count` products are exact. None if there are none."""
+        """x and y, clamped if necessary so that sums of `count` products of their elements are exact.
+
+        Returns None if clamping is not sufficient. `element` is the element type of the sums.
+        """
         if is_integer(element):
             return [x, y]
         limit = EXACT_TO[PARTS.get(element, element)]
@@ -207,7 +213,7 @@ class Numbers(Moves):
         return None if largest is None else [self.clamped(each, -largest, largest) for each in (x, y)]
 
     def _solved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A Cholesky factor of integers, or a solve with a unit triangular matrix."""
+        """A solve with a unit triangular matrix, or a Cholesky factor. All results are integers."""
         element = self.random.choice(["f32", "f64"])
         n = self.random.randint(0, 4)
         square = Kind((n, n), element)
@@ -227,7 +233,7 @@ class Numbers(Moves):
         numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
         whole = self.op("dot_general", [part, part], square, f"dot_dimension_numbers = {numbers}")
         factor = self.op("cholesky", [whole], square, "lower = true")
-        # The entries above the diagonal are unspecified.
+        # StableHLO does not define the elements above the diagonal, so they are replaced by zeros.
         return [
             self.op("select", [self.compared("GE", rows, columns), factor, self.constant(square, 0)], square)
         ]

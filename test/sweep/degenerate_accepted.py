@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 
 class Accepted(NamedTuple):
-    """An intended difference: a pattern of function names, the least order, the reason, and the kinds of inputs.
+    """An intended difference from PyTorch, for functions whose names match `pattern`.
 
-    If `is_nan`, an element may only differ if tiduc's element is infinite or NaN.
+    Derivatives of this and higher orders may differ; order 0 is the value. `kinds` are the kinds of inputs for which
+    they may differ. If `is_nan`, only elements that are infinite or NaN in tiduc's result may differ.
     """
 
     pattern: str
@@ -193,4 +194,4 @@ ACCEPTED: dict[str, Accepted] = {
         "value; PyTorch's is infinite",
     ),
 }
-"""Intended differences from PyTorch's derivatives."""
+"""The intended differences from PyTorch, by the names of functions that docs may list."""

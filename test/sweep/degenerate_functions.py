@@ -1,6 +1,6 @@
-"""Functions of PyTorch for `torch_degenerate.py`: elementwise functions, reductions, norms, indices.
+"""Test cases for `torch_degenerate.py`: elementwise functions, reductions, norms and indexing of PyTorch.
 
-Elementwise functions get inputs at their kinks and at the ends of their domains.
+The inputs of elementwise functions include their kinks and the ends of their domains.
 """
 
 from math import inf
@@ -21,7 +21,7 @@ NEGATIVE = torch.tensor([-0.3, -5.3, -8.6, -11.7, -25.4]).double()
 
 
 def of(function: Any, *rest: Any, **keywords: Any) -> Any:
-    """A function of the leading arguments, with the remaining arguments fixed."""
+    """A function of tensors that calls `function` with these tensors, followed by `rest` and `keywords`."""
     return lambda *tensors: function(*tensors, *rest, **keywords)
 
 

@@ -1,4 +1,4 @@
-"""Layers and losses of PyTorch for `torch_degenerate.py`: every reduction, margin, mode and ignored label."""
+"""Test cases for `torch_degenerate.py`: layers and losses of PyTorch with all reductions, margins and modes."""
 
 from math import inf
 from typing import Any
@@ -23,7 +23,7 @@ WEIGHTS = {
 
 
 def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options: Any) -> list[Row]:
-    """The loss with every reduction. Its name shows `about`, and the options that are numbers or strings."""
+    """A test case of a loss for each reduction. Its name contains `about` and the options."""
     function = getattr(F, name)
     said = [f"{k} {v}" for k, v in options.items() if isinstance(v, bool | int | float | str)]
     said = [about, *said] if about else said
@@ -38,7 +38,8 @@ def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options:
 
 
 def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
-    """The loss with every reduction, with and without weights (some zero), and with some or all labels ignored."""
+    """Test cases of a loss that takes labels: for each reduction, with and without weights of classes, and with none,
+    some or all labels ignored."""
     function = getattr(F, name)
     labels = {"labels": LABELS, "some ignored": SOME, "all ignored": IGNORED}
     said = "".join(f", {k} {v}" for k, v in options.items())
@@ -55,7 +56,7 @@ def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
 
 
 def counted(*lengths: tuple[int, ...], **options: Any) -> Any:
-    """ctc_loss of three targets with given lengths."""
+    """A function that computes `ctc_loss` for a batch of three. `lengths` are those of inputs and of targets."""
     targets = torch.tensor([[1, 2, 2], [3, 1, 1], [1, 2, 3]])
 
     def loss(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Each solver, adjoint and step controller in diffrax's documentation, for `jax_libraries.py`."""
+"""Test programs for `jax_libraries.py`: each solver, adjoint and step controller in diffrax's documentation."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,7 +38,10 @@ def field(t: Any, y: Any, p: Any) -> Any:
 
 
 def solve(solver: Any, **options: Any) -> Callable[..., Any]:
-    """The state of the van der Pol oscillator at time 1, as a function of its initial value and parameters."""
+    """A function that solves an ODE, by default that of the van der Pol oscillator, up to time 1.
+
+    It maps the initial value and the parameters to the state at time 1. `options` are arguments of `diffeqsolve`.
+    """
     settings: dict[str, Any] = {"dt0": 0.1} | options
     terms = settings.pop("terms", diffrax.ODETerm(field))
     end = settings.pop("end", 1.0)
@@ -50,19 +53,22 @@ def solve(solver: Any, **options: Any) -> Callable[..., Any]:
 
 
 def once(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of solvers of one kind, with the parts left out: imports of `jax.grad` differ little between them."""
+    """Yields the names of solvers of one kind, and the comparisons that are left out.
+
+    Only the first solver is also tested as an export of `jax.grad`, because the programs of the others are similar.
+    """
     yield from zip(names, ((), *[("exported",)] * (len(names) - 1)), strict=True)
 
 
 def cases() -> Iterator[Row]:
-    """(name, function, arguments, parts left out) of all programs."""
+    """Yields all test programs as tuples (name, function, arguments, comparisons that are left out)."""
     adaptive = diffrax.PIDController(rtol=1e-4, atol=1e-6)
     for name, without in once(EXPLICIT):
         yield f"solvers: {name}", solve(getattr(diffrax, name)(), dt0=0.25), POINT, without
     for name, without in once(EXPLICIT[1:]):
         flow = solve(getattr(diffrax, name)(), stepsize_controller=adaptive)
         yield f"adaptive solvers: {name}", flow, POINT, without
-    for name, without in once(IMPLICIT):  # the tolerances of the root finder are those of the controller
+    for name, without in once(IMPLICIT):  # the root finder takes its tolerances from the controller
         flow = solve(getattr(diffrax, name)(), stepsize_controller=adaptive)
         yield f"implicit solvers: {name}", flow, POINT, without
     split = diffrax.MultiTerm(

@@ -1,4 +1,4 @@
-"""Elementwise functions for `elementwise_accuracy.py`, with their derivatives in mpmath."""
+"""The elementwise functions that `elementwise_accuracy.py` tests, with their derivatives in mpmath."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ import mpmath as mp
 import numpy as np
 
 BAR = 5.0
-"""The largest allowed error on the reference interpreter, in units."""
+"""The largest error, in units, that a derivative may have on the reference interpreter."""
 
 
 @dataclass(frozen=True)
 class Function:
     """A function, its first three derivatives, and the interval of its arguments.
 
-    - `text`: the function's op on %x, where T stands for the type, %c is 2.5 and %one is 1.
+    - `text`: the function's op on %x. T stands for the type of %x, %c is the constant 2.5, and %one is the constant 1.
     - `before`: ops that define other operands.
-    - `sizes`: the largest derivatives of orders one and two, if they are computed from a result that rounds to 1.
-      Errors are then roundings of the largest derivative.
-    - `bar`: the largest allowed error. It exceeds `BAR` if an expansion in ops loses accuracy.
+    - `sizes`: 0, or the largest values of the first and second derivatives. They are given if the derivatives are
+      computed from a value of the function that rounds to 1, because errors are then relative to these largest values.
+    - `bar`: the largest error, in units. It exceeds `BAR` if the function is expanded into ops that lose accuracy.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Function:
 
 
 def of(name: str, *derivatives: Callable[[Any], Any], **more: Any) -> Function:
-    """The function of one op. `name` includes the op's dialect."""
+    """The function that applies one op to x. `name` is the op's full name, such as `stablehlo.sine`."""
     if name.startswith("chlo."):
         return Function(f"{name} %x : T -> T", derivatives, **more)
     return Function(f"{name} %x : T", derivatives, **more)
@@ -61,7 +61,7 @@ def _tanh(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _i1e(x: Any, order: int) -> Any:
-    """A derivative of exp(-|x|) I_1(x), written with the Bessel functions I_0 to I_4."""
+    """The derivative of order `order` of exp(-|x|) I_1(x), in terms of the Bessel functions I_0 to I_4."""
     of = [mp.besseli(k, x) for k in range(5)]
     derivatives = of[1], (of[0] + of[2]) / 2, (3 * of[1] + of[3]) / 4, (3 * of[0] + 4 * of[2] + of[4]) / 8
     terms = [mp.binomial(order, i) * (-mp.sign(x)) ** (order - i) * derivatives[i] for i in range(order + 1)]
@@ -259,7 +259,7 @@ FUNCTIONS: dict[str, Function] = {
                 lambda x, n=n: n * (n - 1) * x ** mp.mpf(n - 2),
                 lambda x, n=n: n * (n - 1) * (n - 2) * x ** mp.mpf(n - 3),
             ),
-            low=-np.inf if n == int(n) else 1e-24,  # for smaller numbers, x^(n - 2) overflows in f32
+            low=-np.inf if n == int(n) else 1e-24,  # x^(n - 2) would overflow in f32
             before=f"%n = stablehlo.constant dense<{float(n)}> : T",
         )
         for n in (-1.5, -1, 0.5, 3)

@@ -1,6 +1,6 @@
-"""Turns a JAX harness into a case, for which tiduc's derivatives, run by XLA, are compared with JAX's.
+"""Makes a case of a JAX harness, and compares tiduc's derivatives of this case with JAX's. XLA runs both.
 
-At order two, the VJP is differentiated: tiduc's VJP program, and JAX's VJP function.
+At order two, VJPs are differentiated: tiduc differentiates its own VJP program, and JAX its own VJP function.
 """
 
 import re
@@ -19,12 +19,16 @@ LOW_PRECISION = ("bfloat16", "float16")
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 5e-4, "complex64": 5e-4}
 TOLERANCE |= {"float64": 1e-8, "complex128": 1e-8}
 WIDER = {name: np.float64 for name in (*LOW_PRECISION, "float32")} | {"complex64": np.complex128}
-SMALLEST_SCALE = 1e-3  # errors are relative to the largest entry, or to this if all are smaller
+SMALLEST_SCALE = 1e-3  # errors are relative to the largest element or, if that is smaller, to this number
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function of flat arrays, the point of its derivatives, and the tangents and cotangents."""
+    """A function of arrays, the point at which it is differentiated, and the tangents and cotangents.
+
+    `text` is its StableHLO program, `active` are the positions of its differentiable arguments, and `results` is the
+    number of its results.
+    """
 
     function: Callable[..., list[Array]]
     point: list[Array]
@@ -35,7 +39,7 @@ class Case:
     ct: list[Array]
 
     def of_active(self, *some: Array) -> list[Array]:
-        """The differentiable results as a function of the differentiable arguments."""
+        """The differentiable results for the differentiable arguments `some`; other arguments are those of `point`."""
         arguments = list(self.point)
         for i, x in zip(self.active, some, strict=True):
             arguments[i] = x
@@ -43,15 +47,15 @@ class Case:
 
 
 class NotApplicable(Exception):
-    """The harness has nothing to differentiate."""
+    """Raised if a harness has nothing to differentiate."""
 
 
 class Wrong(Exception):
-    """A value differs."""
+    """Raised if a value or derivative differs."""
 
 
 class Undecided(Exception):
-    """No expected results exist."""
+    """Raised if there are no expected results."""
 
 
 def differentiable(x: Array) -> bool:
@@ -68,7 +72,7 @@ def random_like(x: Array, rng: Any) -> Array:
 
 
 def case_of(harness: Any, wide: bool = False) -> Case:
-    """The harness as a case, with arguments in double precision if `wide`."""
+    """Makes a case of a harness. With `wide`, its arguments are in double precision."""
     import jax
 
     rng = np.random.RandomState(zlib.crc32(harness.fullname.encode()))
@@ -104,7 +108,7 @@ def in_double(arrays: Sequence[Array]) -> list[Array]:
 
 
 def of_vjp(case: Case) -> Case:
-    """A case that differentiates the VJP of a case: tiduc's program and JAX's function."""
+    """The case of order two: its function is JAX's VJP of `case`, and its program is tiduc's VJP of `case`."""
     import jax
 
     from tiduc.loading import load
@@ -136,7 +140,7 @@ def of_vjp(case: Case) -> Case:
 
 
 def derivatives(case: Case) -> tuple[str, str]:
-    """The texts of tiduc's JVP and VJP, without CHLO ops."""
+    """The StableHLO texts of tiduc's JVP and VJP. CHLO ops are lowered to StableHLO."""
     from tiduc.loading import load
 
     program = load(case.text)
@@ -168,7 +172,7 @@ def compiled(text: str) -> Any:
 
 
 def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tolerance: float = 0) -> None:
-    """Raises `Wrong` unless the arrays agree. Infinities and NaN must be at equal places."""
+    """Raises `Wrong` unless the arrays agree. Infinities and NaN must be at the same positions."""
     assert len(actual) == len(expected), f"{label}: {len(actual)} results, expects {len(expected)}"
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         x, y = np.asarray(x), np.asarray(y)
@@ -196,7 +200,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tole
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
-    """JAX's tangents and cotangents. None for those that JAX cannot compute."""
+    """The tangents and the cotangents that JAX computes. Either is None if JAX cannot compute it."""
     import jax
 
     def tangents(x: Any, dx: Any, ct: Any) -> Any:
@@ -218,7 +222,7 @@ def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
 
 
 def check_values(case: Case, texts: tuple[str, str]) -> str:
-    """Compares tiduc's derivatives with JAX's. Returns which derivatives JAX has."""
+    """Compares tiduc's derivatives with JAX's. Returns the derivatives that JAX has: "both", "jvp", "vjp" or "none"."""
     primal = case.of_active(*(case.point[i] for i in case.active))
     jvp = execute(texts[0], [*case.point, *case.dx])
     vjp = execute(texts[1], [*case.point, *case.ct])

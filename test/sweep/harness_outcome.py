@@ -1,4 +1,4 @@
-"""Judges a harness: compares tiduc's derivatives with JAX's, or with differences if JAX has none."""
+"""Judges a harness: compares tiduc's derivatives with JAX's, or with finite differences if JAX has no derivative."""
 
 import re
 import traceback
@@ -38,7 +38,7 @@ DIFFERENCE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one harness. `jax` says whether JAX has both derivatives, one or none."""
+    """The outcome of one harness. `jax` is "both", "jvp", "vjp" or "none": the derivatives that JAX has."""
 
     name: str
     group: str
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def check(harness: Any, order: int = 1) -> Outcome:
-    """The outcome of a harness. Never raises an error. At order two, the VJP is differentiated."""
+    """Runs a harness and returns its outcome. All exceptions become outcomes. At order 2, the VJP is differentiated."""
     from tiduc.dialect.errors import TiducError
 
     dtype = np.dtype(harness.dtype).name
@@ -90,7 +90,11 @@ def check(harness: Any, order: int = 1) -> Outcome:
 
 
 def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], order: int) -> str:
-    """Compares with JAX in the harness's precision, or in double precision if rounding makes the derivatives differ."""
+    """Compares with JAX in the precision of the harness. If the derivatives differ, compares in double precision, too.
+
+    In bf16 and f16, also compares the errors of both with the derivatives in double precision. Returns the name of the
+    derivatives that JAX has.
+    """
     low = any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct))
     try:
         return check_values(case, texts)
@@ -126,14 +130,15 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 
 
 def distance(x: Array, y: Array) -> float:
-    """The largest difference of two entries. Infinite if an entry is not finite and the other differs."""
+    """The largest difference between elements of x and y. It is infinite if only one of two elements is NaN or
+    infinite."""
     with np.errstate(invalid="ignore"):
         differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
     return float(np.max(np.nan_to_num(differences, nan=np.inf), initial=0))
 
 
 def judged(case: Case) -> str:
-    """The verdict by differences, for derivatives of tiduc that differ from JAX's."""
+    """Compares tiduc's derivatives, which differ from JAX's, with finite differences. Returns a text for the result."""
     try:
         check_differences(case)
     except Undecided as reason:
@@ -144,7 +149,7 @@ def judged(case: Case) -> str:
 
 
 def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
-    """The outcome inside the function's domain, by comparison with JAX's derivatives or with differences."""
+    """The category and the detail for a case whose arguments are inside the function's domain."""
     try:
         if check_values(case, texts) != "both":
             check_differences(case)
@@ -156,7 +161,7 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:
-    """The harness in double precision. None if it is in double precision already, or if JAX rejects it there."""
+    """The harness in double precision. Returns None if it already is, or if JAX does not support it there."""
     try:
         if np.dtype(harness.dtype).name not in WIDER:
             return None
@@ -181,7 +186,10 @@ def exported(harness: Any) -> Case:
 
 
 def check_differences(case: Case) -> None:
-    """Checks a derivative that JAX lacks, by differences and the adjoint identity, in double precision."""
+    """Compares the JVP with finite differences, and the VJP with the JVP by the adjoint identity, in double precision.
+
+    Raises `Wrong` if a derivative is wrong, and `Undecided` if differences with different steps disagree.
+    """
     case = widened(case)
     texts, primal = derivatives(case), legal(case.text)
     dy = execute(texts[0], [*case.point, *case.dx])[case.results :]
@@ -200,7 +208,7 @@ def check_differences(case: Case) -> None:
 
 
 def widened(case: Case) -> Case:
-    """The case in double precision. Only the text of its function changes."""
+    """The case in double precision, by replacing the types in the text of its program. JAX does not trace it again."""
 
     def of_bits(match: re.Match[str]) -> str:
         narrow = np.dtype(ELEMENTS[match[2]])
@@ -218,7 +226,7 @@ def widened(case: Case) -> Case:
 
 
 def difference(case: Case, text: str, step: float) -> list[Array]:
-    """Fourth-order central differences of the differentiable results."""
+    """Fourth-order central differences of the differentiable results along `case.dx`."""
 
     def moved(by: float) -> list[Array]:
         x = list(case.point)

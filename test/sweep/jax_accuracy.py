@@ -1,8 +1,8 @@
-"""Compares derivatives of functions of JAX with mpmath, for `jax_exports.py --functions`.
+"""Compares derivatives of JAX's functions with mpmath, for `jax_exports.py --functions`.
 
-The derivatives of orders one and two are computed at 0 and at numbers of all magnitudes, in three ways: from
-`tiduc.from_jax`, which keeps the derivatives that JAX defines; from a file of `jax.export`, which lacks them; and by
-JAX. `elementwise_accuracy.py` defines the unit of error.
+Derivatives of orders one and two are computed at 0 and at numbers of all magnitudes, in three ways: by tiduc from
+`tiduc.from_jax`, which keeps the derivatives that JAX defines for its functions; by tiduc from a file of `jax.export`,
+which lacks them; and by JAX. `elementwise_accuracy.py` defines the unit of errors.
 """
 
 import json
@@ -33,10 +33,13 @@ SIZES = (
     *(40, 88, 100, 300, 700, 1e4, 1e9),
 )
 BAR = 1000.0
-"""The error, in units, above which the page lists a function."""
+"""Derivatives with a larger error, in units, are poor: the page has a row for the function."""
 SOURCES = ("from_jax", "file", "JAX")
 Found = dict[str, dict[str, list[Worst] | str]]
-"""By function and source: the worst errors of orders one and two, for each type; or why there are none."""
+"""Maps functions to sources, and sources to the largest errors: for each type, those of orders one and two.
+
+If the derivatives of a source could not be computed, it is mapped to the error message.
+"""
 
 
 HEAD = "| function | from_jax: f32, 1 | f32, 2 | f64, 1 | f64, 2 | file: f32, 1 | f32, 2 | f64, 1 | f64, 2 |"
@@ -53,7 +56,7 @@ def points(function: Function, dtype: Any) -> NDArray[Any]:
 
 @cache
 def exact(name: str, x: float) -> tuple[Any, Any, Any]:
-    """The derivatives of orders one to three."""
+    """The derivatives of orders one to three of a function at x, by mpmath."""
     function = FUNCTIONS[name]
     with mp.workdps(function.digits):
         start = 0 if function.is_slope else 1
@@ -78,7 +81,10 @@ def worst(name: str, order: int, x: NDArray[Any], computed: NDArray[Any]) -> Wor
 
 
 def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) -> list[Sequence[Any]]:
-    """The first and second derivatives of the functions that `together` evaluates. Row i of x is for function i."""
+    """The first and second derivatives of several functions, computed by `source`.
+
+    `together` evaluates all functions: it applies function i to row i of x.
+    """
     ones, count = np.ones_like(x), len(x)
     if source == "JAX":
         first = lambda x: jax.jvp(together, (x,), (ones,))[1]  # noqa: E731
@@ -97,7 +103,11 @@ def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) ->
 
 
 def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str, list[Worst] | str]]:
-    """Yields the worst errors of functions in one program. If it fails, each half gets a program of its own."""
+    """Differentiates functions in one program, and yields the largest errors of each function.
+
+    If the program fails, each half of the functions gets a program of its own. A function whose own program fails
+    yields the error message.
+    """
     grids = [points(FUNCTIONS[name], dtype) for name in names]
     most = max(map(len, grids))
     x = np.stack([np.concatenate([grid, np.repeat(grid[-1:], most - len(grid))]) for grid in grids])
@@ -105,7 +115,7 @@ def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str,
     try:
         with jax.enable_x64(np.dtype(dtype).itemsize == 8):
             found = derivatives(source, lambda x: [f(x[i]) for i, f in enumerate(functions)], x)
-    except Exception as failure:  # noqa: BLE001  a fault of one function must not hide the others
+    except Exception as failure:  # noqa: BLE001  a failure of one function must not hide the errors of the others
         if len(names) > 1:
             for half in (names[: len(names) // 2], names[len(names) // 2 :]):
                 yield from errors(half, dtype, source)
@@ -119,7 +129,10 @@ def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str,
 
 
 def accuracy(pattern: str, journal: Path | None = None) -> Found:
-    """The errors of all functions whose names a regular expression matches. The journal has those of earlier runs."""
+    """The errors of all functions whose names match a regular expression.
+
+    Errors of functions in the journal are not computed again, and new errors are added to it.
+    """
     names = [name for name in FUNCTIONS if re.search(pattern, name)]
     found = {} if journal is None else kept(journal)
     missing = [name for name in names if name not in found]
@@ -162,7 +175,7 @@ def keep(journal: Path, found: Found) -> None:
 
 
 def category(found: Mapping[str, list[Worst] | str]) -> str:
-    """One of "right", "poor, as listed", "poor" or "refused"."""
+    """The category of a function: "right", "poor" or "refused"."""
     for source in SOURCES[:2]:
         if isinstance(found[source], str):
             return "refused"
@@ -170,7 +183,10 @@ def category(found: Mapping[str, list[Worst] | str]) -> str:
 
 
 def judged(found: Found) -> Counter[str]:
-    """Prints the functions that are refused, or poor without a reason in `REASONS`. Returns the counts."""
+    """Prints the functions that are refused, or that are poor without a reason in `REASONS`, and the counts.
+
+    Returns the counts.
+    """
     counts: Counter[str] = Counter()
     listed = {name for names in REASONS.values() for name in names}
     for name, own in found.items():
@@ -184,7 +200,7 @@ def judged(found: Found) -> Counter[str]:
 
 
 def write(found: Found) -> None:
-    """Replaces the table of docs/conventions.md, including the reasons."""
+    """Replaces the table of JAX's functions in docs/conventions.md, and the list of reasons below it."""
     rows = [HEAD, "|---" * 9 + "|"]
     for name, own in found.items():
         if category(own) == "poor":
@@ -201,7 +217,7 @@ def write(found: Found) -> None:
 
 
 def cell(own: Worst | str, of_jax: list[Worst] | str, i: int) -> str:
-    """The error, with a star if JAX's error is at least a tenth of it."""
+    """The text of a cell: the error of a derivative, followed by a star if JAX's error is at least a tenth as large."""
     if isinstance(own, str) or own.units <= BAR:
         return own if isinstance(own, str) else f"{own.units:.1f}"
     is_shared = not isinstance(of_jax, str) and not of_jax[i].units < own.units / 10

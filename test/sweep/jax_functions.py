@@ -1,8 +1,8 @@
-"""Functions of `jax.numpy`, `jax.nn`, `jax.scipy.special` and `jax.lax` in one number, with their values in mpmath.
+"""The functions of `jax.numpy`, `jax.nn`, `jax.scipy.special` and `jax.lax` whose derivatives `jax_accuracy.py` tests.
 
-`jax_accuracy.py` compares their derivatives. The table has three groups: functions for which JAX defines a derivative;
-functions that are written for tails or near singular points; gates and losses of networks. For a function of a row or
-of several arguments, one number varies and the others are fixed.
+Each is a function of one number, with an equal function in mpmath. Of a function of an array or of several arguments,
+one number varies and the others are fixed. There are three groups: functions for which JAX defines a derivative,
+functions whose formulas are made for tails or singular points, and activations and losses of networks.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +18,15 @@ from jax import lax, nn
 
 LOG_TWO, ROOT_TWO = mp.log(2), mp.sqrt(2)
 REST = (0.25, -0.75, 2.0)
-"""The fixed numbers of a row beside the number that varies. All are exact in f32."""
+"""The fixed numbers of an array of which one number varies. f32 represents all of them exactly."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one number in JAX (`of`) and in mpmath (`exact`). With `is_slope`, `exact` is its derivative.
+    """A function of one number in JAX (`of`) and in mpmath (`exact`).
 
-    Arguments lie between `low` and `high`, differ from `kinks`, and have an absolute value of at least `least`.
+    With `is_slope`, `exact` is the derivative of the function. The function is tested at numbers between `low` and
+    `high` that are not in `kinks` and whose absolute value is at least `least`.
     """
 
     of: Callable[[Any], Any]
@@ -47,7 +48,7 @@ def listed(x: Any) -> list[Any]:
 
 
 def logistic(x: Any) -> Any:
-    """Without a cancellation in either tail."""
+    """The logistic function, computed without cancellation in both tails."""
     e = mp.exp(-abs(x))
     return 1 / (1 + e) if x >= 0 else e / (1 + e)
 
@@ -83,7 +84,7 @@ def beta_of(a: Any, b: Any) -> Any:
 POSITIVE: dict[str, Any] = {"low": 0.0}
 SLOW: dict[str, Any] = {"digits": 120}
 ENDS: dict[str, Any] = {"least": 1e-5}
-"""The loops of JAX's `expn` take more than 10^5 steps, or do not end, where an array contains a smaller number."""
+"""The least argument for `expn`. For smaller numbers, JAX's loop takes more than 10^5 steps or does not end."""
 SELU = mp.mpf("1.0507009873554804934193349852946"), mp.mpf("1.6732632423543772848170429916717")
 
 NN: dict[str, Function] = {
@@ -332,7 +333,7 @@ SECOND: dict[str, Function] = {
         **SLOW,
     ),
 }
-"""Functions toward another of their arguments."""
+"""Functions of several arguments, of which an argument other than the usual one varies."""
 
 NUMPY: dict[str, Function] = {
     "exp2": Function(jnp.exp2, lambda x: mp.mpf(2) ** x),

@@ -1,11 +1,13 @@
-"""Tests which programs of JAX's libraries `tiduc.from_jax` imports: values and derivatives of two orders, in f64.
+"""Imports programs of JAX's libraries by `tiduc.from_jax`, and compares values and derivatives with JAX's, in f64.
 
     python test/sweep/jax_libraries.py [JOURNAL] [--only PATTERN] [--engine xla] [--of gradient,hvp] [--table]
 
-The programs are those of the documentation of diffrax, equinox, optimistix, lineax, optax, jaxopt, flax and haiku.
-`gradient` is tiduc's gradient of the program, and `exported` is the import of `jax.grad`. Each is compared with JAX's,
-or with differences if JAX has no derivative. Results are kept in the file JOURNAL, from which a later run continues.
-Exits with 1 if a value is wrong, or if an exception is not a `TiducError`.
+The programs are examples from the documentation of diffrax, equinox, optimistix, lineax, optax, jaxopt, flax and haiku.
+The function is the sum of the squares of a program's results. Four parts of each program are tested: its value
+(`value`), tiduc's gradient (`gradient`), JAX's gradient, exported and imported (`exported`), and tiduc's Hessian-vector
+product (`hvp`). They are compared with JAX's results, or with finite differences if JAX cannot differentiate the
+program. The outcomes are written to the file JOURNAL, from which a later run continues. The exit status is 1 if a value
+is wrong, or if an exception is not a `TiducError`.
 """
 
 import argparse
@@ -37,11 +39,11 @@ import tiduc  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 PARTS = ("value", "gradient", "exported", "hvp")
 TOLERANCE = 1e-7
-"""The largest difference, relative to the largest entry."""
+"""The tolerance of errors relative to the largest element."""
 
 
 def scalar(case: Case) -> Callable[..., Any]:
-    """The sum of the squares of the results, so that the gradient has one seed."""
+    """The function of a case whose value is the sum of the squares of all results."""
 
     def summed(*arguments: Any) -> Any:
         leaves = jax.tree.leaves(case.function(*arguments))
@@ -52,7 +54,7 @@ def scalar(case: Case) -> Callable[..., Any]:
 
 
 def traced(arguments: Any) -> list[bool]:
-    """Whether each leaf of the arguments is traced: arrays, and numbers outside modules of equinox."""
+    """For each leaf of the arguments, whether it is traced. These are arrays, and floats outside modules of equinox."""
     equinox = sys.modules.get("equinox")
 
     def is_module(x: Any) -> bool:
@@ -66,7 +68,7 @@ def traced(arguments: Any) -> list[bool]:
 
 
 def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
-    """The scalar as a function of the traced leaves, these leaves, and the positions of the real ones among them."""
+    """The function `scalar(case)` with the traced leaves as arguments, these leaves, and the positions of floats."""
     everything, structure = jax.tree.flatten(case.arguments)
     places = [i for i, is_traced in enumerate(traced(case.arguments)) if is_traced]
     leaves = [np.asarray(everything[i]) for i in places]
@@ -82,7 +84,10 @@ def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
 
 
 def difference(actual: list[Any], expected: list[Any]) -> float:
-    """The largest relative difference of the arrays; infinite if the numbers of arrays, or NaNs, differ."""
+    """The largest difference between arrays, relative to the largest expected element.
+
+    It is infinite if the numbers or shapes of the arrays differ, or if an element is NaN or infinite.
+    """
     if len(actual) != len(expected):
         return float("inf")
     worst = 0.0
@@ -96,7 +101,7 @@ def difference(actual: list[Any], expected: list[Any]) -> float:
 
 @dataclass
 class Work:
-    """The imported program of a case and JAX's gradient, which are computed once for all parts of the case."""
+    """The imported program of a case, and JAX's value and gradient. All parts of the case share them."""
 
     case: Case
 
@@ -118,18 +123,18 @@ class Work:
         return jax.jit(jax.grad(self.function, self.active))
 
     def moved(self, *some: Any) -> list[Any]:
-        """The leaves, with others in place of the active ones."""
+        """The traced leaves, with `some` instead of the float leaves."""
         given = list(self.leaves)
         for i, x in zip(self.active, some, strict=True):
             given[i] = x
         return given
 
     def forwards(self, *some: Any) -> Any:
-        """The Hessian-vector product at the given active leaves, forward over reverse."""
+        """JAX's Hessian-vector product at the float leaves `some`, by forward mode over reverse mode."""
         return jax.jvp(lambda *x: self.gradient(*self.moved(*x)), some, tuple(self.directions))[1]
 
     def backwards(self, *some: Any) -> Any:
-        """The Hessian-vector product, reverse over reverse."""
+        """JAX's Hessian-vector product at the float leaves `some`, by reverse mode over reverse mode."""
 
         def slope(*x: Any) -> Any:
             products = zip(self.gradient(*self.moved(*x)), self.directions, strict=True)
@@ -139,10 +144,10 @@ class Work:
 
 
 def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
-    """JAX's result for a part, or if JAX has none, its differences: ("along", the change along the directions).
+    """The expected result for a part: ("jax", JAX's result) or ("along", finite differences along the directions).
 
-    Differences of a gradient are the last choice for `hvp`: a function may define a gradient that is not the derivative
-    of its value, and JAX's second derivative is then another one.
+    Differences are used only if JAX has no result. For `hvp`, they are differences of JAX's gradient. A function may
+    define a gradient that is not the derivative of its value; then they would differ from JAX's second derivative.
     """
     if part == "value":
         return "jax", [work.value(*work.leaves)]
@@ -166,10 +171,13 @@ def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
 
 
 def check(work: Work, part: str, engine: str) -> str:
-    """Raises if tiduc refuses the part, or if a number differs; returns with what the numbers were compared."""
+    """Compares a part with its expected result. Returns the kind of this result: "jax" or "along".
+
+    Raises `TiducError` if tiduc refuses the part, and `AssertionError` if its result is wrong.
+    """
     case, directions = work.case, work.directions
     kind, expected = expectation(part, work)
-    if part == "exported":  # only its value is computed
+    if part == "exported":  # the value of the imported program is JAX's gradient
         program: Any = tiduc.from_jax(
             jax.grad(work.function, work.active), *work.leaves, custom_derivatives=1
         )
@@ -187,7 +195,10 @@ def check(work: Work, part: str, engine: str) -> str:
 
 
 def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
-    """One of "right", "refused", "wrong", "crashed" and "none" (JAX has none), and the reason."""
+    """The outcome of a part ("right", "refused", "wrong" or "crashed") and its reason.
+
+    The outcome is "none" if JAX cannot compute the expected result.
+    """
     try:
         return "right", check(work, part, engine)
     except AssertionError as error:
@@ -206,7 +217,7 @@ def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
 
 
 def read(journal: Path | None, engine: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """The last outcome of each part in a journal: (the program's name, the part) -> the row."""
+    """Maps each pair of a program's name and a part to its last row in a journal."""
     if journal is None or not journal.exists():
         return {}
     known = map(json.loads, journal.read_text().splitlines())
@@ -214,7 +225,7 @@ def read(journal: Path | None, engine: str) -> dict[tuple[str, str], dict[str, A
 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The outcome of each part of each case; those in the journal are not computed again."""
+    """Yields a row for each part of each case. Only parts that the journal lacks, or that failed, run."""
     known = read(given.journal, given.engine)
     for case in cases():
         if not re.search(given.only, case.name) or not all(map(find_spec, case.needs)):
@@ -237,9 +248,10 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    """The table of docs/from_jax.md: for each library and kind of program, "right of tried" for each part.
+    """The table of docs/from_jax.md. It has a row for each library and kind of program.
 
-    The last two columns name the programs that tiduc refuses, and those for which JAX has no derivative.
+    For each part, the row says how many programs are right, and of how many. The last two columns list the programs
+    that tiduc refuses, and those that JAX cannot differentiate.
     """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found:

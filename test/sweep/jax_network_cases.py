@@ -1,4 +1,4 @@
-"""Networks of equinox, flax and haiku, for `jax_libraries.py`."""
+"""Test programs for `jax_libraries.py`: networks of equinox, flax and haiku."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from jax_library_cases import RNG, B, Case, X
 
 
 def layers() -> Iterator[Case]:
-    """The layers of equinox."""
+    """Yields test programs with layers of equinox."""
     import equinox as eqx
 
     key = jax.random.PRNGKey(0)
@@ -88,7 +88,7 @@ def _own_derivatives() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
 
 def transformations() -> Iterator[Case]:
-    """The transformations of equinox."""
+    """Yields test programs with transformations of equinox, such as `filter_vmap`."""
     import equinox as eqx
 
     key = jax.random.PRNGKey(0)
@@ -143,7 +143,7 @@ def _scanned(x: Any) -> Any:
 
 
 def of_flax() -> Iterator[Case]:
-    """Modules of flax.linen and flax.nnx."""
+    """Yields test programs with modules of flax.linen and flax.nnx."""
     from flax import linen
 
     class Net(linen.Module):  # type: ignore[misc]
@@ -206,7 +206,7 @@ def _of_nnx() -> Iterator[Case]:
 
 
 def of_haiku() -> Iterator[Case]:
-    """Modules of haiku."""
+    """Yields test programs with modules of haiku."""
     import haiku as hk
 
     functions: dict[str, Callable[..., Any]] = {
@@ -223,7 +223,7 @@ def of_haiku() -> Iterator[Case]:
         net = hk.without_apply_rng(hk.transform(function))
         try:
             parameters = net.init(jax.random.PRNGKey(0), X)
-        except Exception:  # a module that this version of haiku lacks
+        except Exception:  # the installed version of haiku lacks the module
             continue
         parameters = jax.tree.map(lambda x: np.asarray(x, np.float64), parameters)
         yield Case(f"haiku: {name}", net.apply, (parameters, X), ("haiku",))

@@ -1,4 +1,4 @@
-"""Solvers of optimistix, lineax and jaxopt, for `jax_libraries.py`."""
+"""Test programs for `jax_libraries.py`: solvers of optimistix, lineax and jaxopt."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ START = np.zeros(4)
 
 
 def roots() -> Iterator[Case]:
-    """Roots and fixed points by optimistix."""
+    """Yields test programs that find roots and fixed points with optimistix."""
     import optimistix as optx
 
     def equation(y: Any, p: Any) -> Any:
@@ -74,7 +74,7 @@ def roots() -> Iterator[Case]:
 
 
 def minima() -> Iterator[Case]:
-    """Least squares and minima by optimistix."""
+    """Yields test programs that solve least squares and minimization problems with optimistix."""
     import optimistix as optx
 
     def residuals(y: Any, p: Any) -> Any:
@@ -112,7 +112,7 @@ def minima() -> Iterator[Case]:
 
 
 def square_systems() -> Iterator[Case]:
-    """Regular systems by lineax."""
+    """Yields test programs that solve systems with regular square matrices by lineax."""
     import lineax as lx
 
     triangle = np.tril(A)
@@ -150,7 +150,7 @@ def square_systems() -> Iterator[Case]:
 
 
 def other_systems() -> Iterator[Case]:
-    """Least squares, operators and batches of lineax."""
+    """Yields test programs that solve least squares problems, and systems of other operators and batches, by lineax."""
     import lineax as lx
 
     wide, tall = RNG.standard_normal((3, 5)), RNG.standard_normal((5, 3))
@@ -198,7 +198,7 @@ def other_systems() -> Iterator[Case]:
 
 
 def of_jaxopt() -> Iterator[Case]:
-    """Solvers of jaxopt."""
+    """Yields test programs with solvers of jaxopt."""
     import jaxopt
 
     solvers: dict[str, Callable[..., Any]] = {
@@ -295,7 +295,7 @@ def _constrained() -> dict[str, Callable[..., Any]]:
 
 
 def projections() -> Iterator[Case]:
-    """Projections of jaxopt."""
+    """Yields test programs with projections of jaxopt."""
     import jaxopt
 
     shown: dict[str, Callable[..., Any]] = {

@@ -1,10 +1,11 @@
-"""Random networks whose arrays are large enough for the passes that rewrite large programs.
+"""Random networks with large arrays, to which the passes for large programs apply.
 
-A seed draws layers of images or of sequences, with arrays of 32 KiB to some MiB. The layers are attention, (depthwise
-or transposed) convolutions, normalization, pooling, resizing by index arrays as in PyTorch, gathers, and recurrences.
-They form blocks of equal layers, residuals, and dense connections, which concatenate an operand with its result. A
-network has several outputs and sometimes a dynamic batch. The compared program is the VJP toward all parameters and
-real inputs, with values and gradients.
+A seed determines the layers of a network for images or for sequences, with arrays of 32 KiB to some MiB. The layers are
+attention, convolutions (also depthwise or transposed), normalization, pooling, resizing by index arrays as in PyTorch,
+gathers, and recurrences. Some layers are repeated, some have a residual connection, which adds their operand to their
+result, and some have a dense connection, which concatenates both. A network has several outputs and sometimes a dynamic
+batch dimension. The program is the VJP with respect to all parameters and the input. It returns the outputs and the
+gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +20,16 @@ from jax import export
 from network_layers import Function, Images, Layer, Sequences, Shape, activation, plain
 
 _LARGEST = 700_000
-"""The largest number of elements between two layers."""
+"""The largest number of elements in the result of a layer."""
 
 Kind = Callable[[Random, Shape], Layer]
 
 
 def bilinear(draw: Random, shape: Shape) -> Layer:
-    """Resizes images by four gathers, whose index arrays have the shape of the result and equal first parts.
+    """Resizes images by bilinear interpolation, with four gathers as in PyTorch.
 
-    The last two of the four dimensions are the rows and columns of images. An index array has the numbers of image,
-    channel, row and column.
+    An array of images has the dimensions image, channel, row and column. A gather takes one of the four neighbouring
+    pixels of each pixel of the result. All four gathers have equal indices of the dimensions image and channel.
     """
     factor = draw.choice([2.0, 2.0, 1.5, 0.5])
     sizes = [max(1, int(n * factor)) for n in shape[2:]]
@@ -56,7 +57,7 @@ def bilinear(draw: Random, shape: Shape) -> Layer:
 
 
 def gathered(draw: Random, shape: Shape) -> Layer:
-    """Selects channels or steps in random order, some several times and others not at all."""
+    """Gathers random elements along the second dimension. Some occur several times, and others do not occur."""
     places = np.array([draw.randrange(shape[1]) for _ in range(shape[1])])
     return plain("gathered", lambda x: x[:, places])
 
@@ -76,7 +77,7 @@ def attended(draw: Random, shape: Shape) -> Layer:
 
 
 def wide(draw: Random, shape: Shape) -> Layer:
-    """A product with a matrix larger than those of `Sequences.dense`."""
+    """A product with a matrix that is larger than the matrices of `Sequences.dense`."""
     features = draw.choice([128, 192, 256, 384])
     scale = shape[-1] ** -0.5
     return Layer(f"wide {features}", ((shape[-1], features),), lambda p, x: x @ (p[0] * scale))
@@ -119,7 +120,10 @@ class LargeNetwork:
         return self._stack(kinds, shape, draw.randint(3, 6))
 
     def _stack(self, kinds: Sequence[Kind], shape: Shape, count: int) -> Shape:
-        """Adds layers and blocks of equal layers. The results of some layers become outputs."""
+        """Adds `count` random layers, some of them repeated, and returns the shape of the last result.
+
+        The results of some layers become outputs of the network.
+        """
         for _ in range(count):
             try:
                 layers = [self.draw.choice(kinds)(self.draw, shape)]
@@ -145,7 +149,7 @@ class LargeNetwork:
         self.steps.append((lambda p, x: layer.function(p[at], x), is_output))
 
     def outputs(self, *arguments: Any) -> tuple[Any, ...]:
-        """The results of the layers that are marked as outputs, followed by the result of the last layer."""
+        """The outputs of the network: the results of some layers, and last the result of the last layer."""
         *params, x = arguments
         found = []
         for step, is_output in self.steps:
@@ -154,7 +158,7 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Random parameters of all layers, and the input. All elements are exact in f32, whatever the type is."""
+        """Random parameters of all layers, and a random input. All elements are numbers that f32 can represent."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]
@@ -169,12 +173,12 @@ class LargeNetwork:
 
     @property
     def active(self) -> list[int]:
-        """The positions of parameters and of the input."""
+        """The positions of the differentiated arguments, which are all parameters and the input."""
         return list(range(len(self.shapes) + 1))
 
     @property
     def text(self) -> str:
-        """The program as JAX exports it, with a dynamic batch if the seed drew one."""
+        """The StableHLO text that JAX exports. The batch dimension is dynamic if `dynamic` is set."""
         if not self.dynamic:
             return exported(self.outputs, *self.arguments(0))
         with jax.enable_x64(True):
@@ -184,7 +188,7 @@ class LargeNetwork:
             return str(export.export(jax.jit(self.outputs))(*given).mlir_module())
 
     def by_jax(self, arguments: Sequence[Any], vectors: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """The outputs and the gradients by JAX, in the element type of the arguments."""
+        """The outputs and the gradients that JAX computes. `vectors` are the cotangents of the outputs."""
 
         def both(x: Any, v: Any) -> Any:
             outputs, transpose = jax.vjp(self.outputs, *x)

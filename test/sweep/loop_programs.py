@@ -1,9 +1,10 @@
 """Random StableHLO programs with nested loops, branches and functions, over arrays of several types.
 
-A loop carries a counter and up to five values. Constants, arguments, or other carried values initialize them. For each
-carried value, an iteration returns a computed value, another carried value, a value that is also returned for another,
-a value from outside the loop, or the unchanged value. Bodies contain dynamic slice updates and scatters, whose indices
-may be out of range. A constant, an argument or a carried value limits the trip count, so all loops end.
+A loop carries an induction variable and up to five values. Their initial values are constants or values from outside
+the loop, and two of them may have one initial value. For each carried value, the body returns a new value, another
+carried value, the value that it also returns for another carried value, a value from outside the loop, or the unchanged
+value. Bodies contain dynamic slice updates and scatters, whose indices may be out of range. Every trip count is at most
+5.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +20,16 @@ EXACT = (
 )
 SMOOTH = *("f64",) * 4, "f32"
 SIZES = 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5
-"""The sizes of dimensions. A size that is listed more often is drawn more often."""
+"""The sizes from which dimensions are drawn. A size that is listed several times is drawn more often."""
 
 
 class Program(Statements):
-    """A module whose function `main` has arguments of up to three kinds, and an integer."""
+    """A random module. The arguments of its function `main` are arrays of up to three kinds, and a trip count."""
 
     def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = (), levels: int = 1) -> None:
-        """With `smooth`, the program is differentiable. `without` lists element types that the target lacks.
+        """With `smooth`, the program is differentiable. `without` lists the element types that the target lacks.
 
-        Calls of functions are nested up to `levels` deep.
+        Calls of functions are nested at most `levels` deep.
         """
         super().__init__(Random(seed), smooth)
         draw = self.random
@@ -99,11 +100,11 @@ class Program(Statements):
         )
 
     def _callees(self) -> list[tuple[str, list[Kind], list[Kind], int]]:
-        """The functions that an op may call here: only functions of deeper levels, so that no call is recursive."""
+        """The functions that the current function may call. They have a deeper level, so that no call is recursive."""
         return [function for function in self.functions if function[-1] > self.level]
 
     def _define(self, kind: Kind) -> None:
-        """Adds a function of the next level."""
+        """Adds a random function of the level below the current function."""
         taken = [self.random.choice(self.kinds), COUNTER]
         given = self.random.choices(self.kinds, k=self.random.randint(1, 3))
         name, depth, self.depth = f"@f{self._names}", self.depth, 0
@@ -159,7 +160,7 @@ class Program(Statements):
 
         def condition(i: Value, *carries: Value) -> list[Value]:
             more = self.compared("LT", i, limit)
-            if early:  # ends the loop early, but not before two iterations
+            if early:  # the loop may end early, but not before two iterations
                 first = self.compared("LT", i, self.constant(COUNTER, 2))
                 goes_on = self.op("or", [self._predicate(scope[-2:] + [*carries]), first])
                 more = self.op("and", [more, goes_on])
@@ -187,7 +188,10 @@ class Program(Statements):
     def _new(
         self, carry: Value, carries: Sequence[Value], computed: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
-        """The value that an iteration returns for `carry`. `before` are the values returned for earlier carries."""
+        """The value that the body returns for the carried value `carry`.
+
+        `before` are the values that the body returns for the carried values before `carry`.
+        """
         chance = self.random.random()
         choices: list[tuple[float, Sequence[Value]]] = [
             (0.1, [carry]),

@@ -1,14 +1,15 @@
-"""Shrinks a StableHLO program as long as it fails in the same way.
+"""Reduces a StableHLO program that fails to a smaller program that fails, too.
 
-Steps are tried from the end of the program:
+The following steps are tried, from the end of the program to its beginning:
 
-- drop a result
-- replace a loop by its initial values, or a branch op by one branch
-- replace a value by an argument, an operand of its op, or zero
-- replace an operand by zero
-- return a carried value unchanged
+- remove a result of the function
+- replace the results of a loop by its initial values, or the results of a branch op by those of one branch
+- replace a result of an op by a new argument of the function, by an operand of the op, or by zeros
+- replace an operand of an op by zeros
+- make the body of a loop return a carried value unchanged
 
-Then dead code is removed, and so are carried values that are only returned unchanged.
+After each step, dead code is removed, and also carried values that a loop only returns unchanged. A step is kept if the
+program is shorter and still fails.
 """
 
 import time
@@ -24,14 +25,17 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 Step = tuple[str, int, int]
-"""The name of a step, the index of an op in text order, and the index of the op's operand, region or result."""
+"""The name of a step, the index of an op in text order, and the index of an operand, region or result of the op."""
 
 _STRUCTURAL = ("func.func", "func.return", "stablehlo.return", "builtin.module")
 _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """The smallest program found in `seconds` for which `fails` holds. `fails` must hold for `text`."""
+    """The smallest program that is found within `seconds` and for which `fails` is true.
+
+    `fails` must be true for `text`.
+    """
     end = time.monotonic() + seconds
     cleaned = _cleaned(text)
     text = cleaned if cleaned is not None and fails(cleaned) else text
@@ -52,7 +56,7 @@ def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
 
 @stage
 def _cleaned(text: str) -> str | None:
-    """The program after inlining, canonicalization and CSE."""
+    """The text of the program after inlining, canonicalization and CSE."""
     module = parse(text)
     run_passes(module.operation, _CLEAN)
     return str(module)
@@ -60,8 +64,8 @@ def _cleaned(text: str) -> str | None:
 
 @stage
 def _steps(text: str) -> list[Step]:
-    """The steps to try on a program."""
-    module = parse(text)  # references keep the ops alive
+    """All steps for a program, those for its last ops first."""
+    module = parse(text)  # the module must live as long as its ops
     ops = outer_first(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
 
@@ -86,7 +90,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 
 @stage
 def _applied(text: str, step: Step) -> str | None:
-    """The program after a step. None if the program becomes invalid."""
+    """The text of the program after a step. Returns None if the program would be invalid."""
     kind, i, j = step
     try:
         module = parse(text)
@@ -100,7 +104,7 @@ def _applied(text: str, step: Step) -> str | None:
 
 
 def _drop(op: Any, j: int) -> None:
-    """Drops a result of a function."""
+    """Removes a result of the function. `op` is its terminator."""
     function, kept = op.parent, [x for i, x in enumerate(op.operands) if i != j]
     ir.Operation.create("func.return", operands=kept, ip=ir.InsertionPoint(op), loc=op.location)
     op.erase()
@@ -110,7 +114,7 @@ def _drop(op: Any, j: int) -> None:
 
 
 def _argument(op: Any, j: int) -> None:
-    """Replaces an op's result by a new function argument."""
+    """Replaces the result of an op by a new argument of the function."""
     function = op.parent
     x = function.regions[0].blocks[0].add_argument(op.results[0].type, op.location)
     _replace(op, [x])
@@ -121,36 +125,36 @@ def _argument(op: Any, j: int) -> None:
 
 
 def _retype(function: Any, results: list[Any]) -> None:
-    """Sets a function's type to the types of its block's arguments and these result types."""
+    """Sets the type of a function. The argument types are those of its block, and `results` are the result types."""
     arguments = [x.type for x in function.regions[0].blocks[0].arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
 
 
 def _skip(op: Any, j: int) -> None:
-    """Replaces a loop by its initial values."""
+    """Replaces the results of a loop by its initial values."""
     _replace(op, list(op.operands))
 
 
 def _take(op: Any, j: int) -> None:
-    """Replaces a branch op by one of its branches."""
+    """Replaces a branch op by the ops of its region `j`."""
     _replace(op, Emitter(ir.InsertionPoint(op), op.location).inlined(op.regions[j], []))
 
 
 def _operand(op: Any, j: int) -> None:
-    """Replaces an op by its operand."""
+    """Replaces the result of an op by its operand `j`. Raises `ValueError` if their types differ."""
     if op.operands[j].type != op.results[0].type:
         raise ValueError
     _replace(op, [op.operands[j]])
 
 
 def _zero(op: Any, j: int) -> None:
-    """Replaces an op by zeros."""
+    """Replaces the results of an op by zeros."""
     b = Emitter(ir.InsertionPoint(op), op.location)
     _replace(op, [b.constant(0, y.type) for y in op.results])
 
 
 def _no_operand(op: Any, j: int) -> None:
-    """Replaces an operand of an op by zero."""
+    """Replaces operand `j` of an op by zeros. Raises `ValueError` if the operand is a constant already."""
     x = op.operands[j]
     if not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant":
         raise ValueError
@@ -158,7 +162,7 @@ def _no_operand(op: Any, j: int) -> None:
 
 
 def _keep(op: Any, j: int) -> None:
-    """Returns a carried value unchanged."""
+    """Makes the body of a loop return carried value `j` unchanged."""
     body = op.regions[1].blocks[0]
     list(operations(body))[-1].operands[j] = body.arguments[j]
 
@@ -170,7 +174,7 @@ def _replace(op: Any, values: list[Any]) -> None:
 
 
 def _without_unread(module: Any) -> None:
-    """Removes dead code."""
+    """Removes ops whose results are not read, and carried values that loops only return unchanged."""
     has_changed = True
     while has_changed:
         has_changed = False
@@ -185,7 +189,10 @@ def _without_unread(module: Any) -> None:
 
 
 def _without_carries(loop: Any) -> bool:
-    """Removes carried values that a loop only returns unchanged. Returns whether there were any."""
+    """Removes the carried values that are read only where the body returns them unchanged.
+
+    Returns whether the loop had such values.
+    """
     condition, body = (region.blocks[0] for region in loop.regions)
     end = list(operations(body))[-1]
 

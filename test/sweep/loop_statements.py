@@ -1,6 +1,7 @@
-"""Statements of `loop_programs.py` other than control flow: random ops, and the choice of their operands.
+"""Draws random ops and their operands for `loop_programs.py`, except ops of control flow.
 
-A statement takes the values in scope and a kind. It returns new values, or None if it cannot produce the kind.
+A statement is a method that takes the values in scope and a kind, adds ops to the program, and returns new values. It
+returns None if it has no op for this kind.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ Scope = list[Value]
 
 
 class Statements(Text):
-    """A program text that grows by one statement at a time, on arrays of a few kinds."""
+    """The text of a program to which statements add ops. Its arrays have one of the `kinds`."""
 
     kinds: list[Kind]
 
@@ -23,7 +24,7 @@ class Statements(Text):
         return self.random.choice(recent) if suitable else None
 
     def _get(self, scope: Scope, kind: Kind) -> Value:
-        """A value of this kind: a value in scope, a value converted from another kind, or a constant."""
+        """A random value of this kind: a value in scope, a value in scope converted to this kind, or a constant."""
         value = self._any(scope, lambda other: other == kind)
         if value is not None and self.random.random() < 0.85:
             return value
@@ -33,7 +34,7 @@ class Statements(Text):
         return self.fit(other, kind)
 
     def _index(self, scope: Scope, element: str = "") -> Value:
-        """A scalar integer, possibly out of range."""
+        """A random scalar index. It may be out of range."""
         if self.random.random() < 0.25:
             kind = Kind((), element or self.random.choice(["i32", "i32", "i64", "i8"]))
             return self.constant(kind, self.random.choice([-1, 0, 0, 1, 2, 7]))
@@ -105,7 +106,7 @@ class Statements(Text):
         return [self.op("dynamic_update_slice", [self._get(scope, kind), self.fit(update, window), *starts])]
 
     def _window(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A dynamic slice of an array of twice the size."""
+        """A dynamic_slice of an array with twice the size along one dimension."""
         if not kind.shape:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -117,7 +118,7 @@ class Statements(Text):
         return [self.op("dynamic_slice", [x, *starts], kind, f"slice_sizes = {integers(kind.shape)}")]
 
     def _indices(self, scope: Scope, count: int, different: bool, limit: int | None = None) -> Value:
-        """A column of indices. They are below `limit` if it is given, and distinct if `different`."""
+        """An array of `count` indices. They are distinct if `different` is set, and at most `limit` if it is given."""
         kind = Kind((count,), "i32")
         if different:
             first = self.broadcast(self._index(scope, "i32"), [], kind)
@@ -129,7 +130,10 @@ class Statements(Text):
         return self.op("reshape", [indices], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of rows or windows along one dimension. Windows are in range, because XLA drops other windows."""
+        """A scatter of rows or windows along one dimension.
+
+        Windows are in range, because XLA, unlike StableHLO, does not update a part of a window.
+        """
         if not kind.shape or not kind.size:
             return None
         d, count = self.random.randrange(len(kind.shape)), self.random.randint(1, 3)
@@ -198,7 +202,7 @@ class Statements(Text):
         return self.several("sort", operands, [kind] * len(operands), attributes, [before])
 
     def _cumulated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduce_window along one dimension. Its window has up to three elements, or the size of the dimension."""
+        """A reduce_window along one dimension. Its window has at most three elements, or the size of the dimension."""
         if not kind.shape or not kind.size:
             return None
         d, op = self.random.randrange(len(kind.shape)), self._combiner(kind.element)
@@ -242,7 +246,7 @@ class Statements(Text):
         return [self.op("select", [self.compared("LT", x, y), x, self._get(scope, kind)], kind)]
 
     def _small(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A small integer, usable as a count or an index."""
+        """An integer from -2 to 5, for trip counts and indices."""
         op = self.random.choice(["add", "subtract", "maximum"])
         return [self.clamped(self.op(op, [self._index(scope, "i32"), self._index(scope, "i32")]), -2, 5)]
 
@@ -264,4 +268,4 @@ STATEMENTS: tuple[Callable[[Statements, Scope, Kind], list[Value] | None], ...] 
     Statements._small,
     Statements._barrier,
 )
-"""All statements."""
+"""The statements of loop programs. A statement that occurs several times is drawn more often."""

@@ -1,7 +1,8 @@
-"""Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
+"""Writes the text of StableHLO ops and regions, and of conversions between shapes and element types.
 
-If numbers must be exact, sums and products are clamped to small integers, which every element type can represent. If
-derivatives are needed, tanh is applied to sums and products instead. Values in loops are then bounded and smooth.
+If results must be exact, sums and products are clamped to small integers, which every element type can represent. If
+the program must be differentiable, tanh is applied to sums and products instead, so that values in loops are bounded
+and smooth.
 """
 
 import math
@@ -12,7 +13,7 @@ from random import Random
 FLOATS = ("f16", "bf16", "f32", "f64")
 PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
 LARGEST = 12
-"""The largest number if all numbers must be exact."""
+"""The largest magnitude of a number in programs whose results must be exact."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Kind:
 
     @property
     def comparison(self) -> str:
-        """The comparison type for numbers of this kind."""
+        """The attribute `comparison_type` of comparisons between values of this kind."""
         if self.element in FLOATS or self.is_complex:
             return "FLOAT"
         return "UNSIGNED" if self.is_unsigned or self.element == "i1" else "SIGNED"
@@ -53,19 +54,19 @@ COUNTER, PREDICATE = Kind((), "i32"), Kind((), "i1")
 
 @dataclass(frozen=True)
 class Value:
-    """An SSA value."""
+    """An SSA value: its name, such as `%v3`, and its kind."""
 
     name: str
     kind: Kind
 
 
 def integers(values: Sequence[int]) -> str:
-    """A StableHLO attribute that is a list of integers."""
+    """The text of an attribute that is a list of integers, such as `array<i64: 1, 2>`."""
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
 
 class Text:
-    """Lines of ops in generic form. The generator `random` makes every choice."""
+    """The text of a program: lines of ops in MLIR's generic form. The generator `random` makes all random choices."""
 
     def __init__(self, random: Random, smooth: bool) -> None:
         self.random, self.smooth = random, smooth
@@ -86,7 +87,7 @@ class Text:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> list[Value]:
-        """The results of an op. `attributes` are its properties in MLIR's syntax."""
+        """Adds an op with results of the given kinds, and returns these. `attributes` are in MLIR's syntax."""
         name, count = self.fresh(), len(kinds)
         line = f"{name}:{count} = " if count > 1 else f"{name} = "
         line += f'"{op if "." in op else f"stablehlo.{op}"}"({", ".join(x.name for x in operands)})'
@@ -104,13 +105,16 @@ class Text:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> Value:
-        """The result of an op. By default, it has the kind of the first operand."""
+        """Adds an op with one result, and returns it. By default, it has the kind of the first operand."""
         return self.several(op, operands, [kind or operands[0].kind], attributes, regions)[0]
 
     def region(
         self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
     ) -> str:
-        """A region with one block. The block has arguments of these kinds, and returns the values of `fill`."""
+        """The text of a region with one block, whose arguments have the given kinds.
+
+        `fill` adds the ops of the block, and returns the values that the block returns.
+        """
         arguments = [Value(self.fresh(), kind) for kind in kinds]
         outside, self.lines = self.lines, []
         results = fill(*arguments)
@@ -121,14 +125,14 @@ class Text:
         return f"{{\n{head}{body}\n}}"
 
     def combined(self, element: str, op: str) -> str:
-        """A region that combines two scalars, or returns the second."""
+        """The text of a region that combines two scalars by `op`. For "set", it returns the second scalar."""
         scalar = Kind((), element)
         return self.region([scalar, scalar], lambda x, y: [y if op == "set" else self.op(op, [x, y])])
 
     # ---- numbers
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """An array filled with `value`. Without `value`, an array of small numbers."""
+        """A constant of this kind whose elements are all `value`. By default, its elements are small random numbers."""
         low = 0 if kind.is_unsigned else -4
         if kind.size == 0:
             return self.op("constant", [], kind, f"value = dense<> : {kind}")
@@ -145,7 +149,7 @@ class Text:
         return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")
 
     def bounded(self, x: Value) -> Value:
-        """A sum or product x, clamped to `LARGEST`. In a smooth program, floats become 2 tanh x instead."""
+        """x, clamped to magnitudes of at most `LARGEST`. For floats in a differentiable program, 2 tanh x instead."""
         kind = x.kind
         if kind.element == "i1":
             return x
@@ -171,13 +175,14 @@ class Text:
     # ---- making values fit
 
     def fit(self, x: Value, kind: Kind) -> Value:
-        """x converted to this shape and element type."""
+        """x, converted to the shape and element type of `kind`."""
         return self.reshaped(self.converted(x, kind.element), kind.shape)
 
     def converted(self, x: Value, element: str) -> Value:
-        """x converted to an element type.
+        """x, converted to an element type.
 
-        Takes real parts of complex numbers, and absolute values for unsigned types.
+        Complex numbers are converted to their real parts, and signed numbers to unsigned types by their absolute
+        values.
         """
         if x.kind.element == element:
             return x
@@ -191,7 +196,7 @@ class Text:
         return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of x in row-major order, truncated, padded or repeated in order to fill the shape."""
+        """An array of this shape with the elements of x in row-major order, truncated, padded or repeated to fit."""
         kind, count = Kind(shape, x.kind.element), x.kind.size
         if x.kind == kind:
             return x
@@ -234,7 +239,7 @@ class Text:
         shape: tuple[int, ...],
         value: Value | None = None,
     ) -> Value:
-        """x padded or cropped to this shape. The default padding value is 0 or 1."""
+        """x, padded or cropped to this shape by a pad op. The default padding value is 0 or 1."""
         sizes = zip(shape, x.kind.shape, low, inside, strict=True)
         high = [n - (m + max(m - 1, 0) * i) - a for n, m, a, i in sizes]
         attributes = (
@@ -247,7 +252,7 @@ class Text:
 
 
 def number(value: int, element: str) -> str:
-    """A number as MLIR writes it inside an array of this element type."""
+    """The text of a number in a constant with this element type."""
     if element == "i1":
         return "true" if value % 2 else "false"
     if element in PARTS:

@@ -1,6 +1,6 @@
-"""Random layers of networks as JAX functions: convolutions, normalizations, pools, attention, recurrences.
+"""Random layers of networks as JAX functions: convolutions, normalization, pooling, attention, recurrences.
 
-A layer is a function of parameters and an array, with the shapes of the parameters. The function computes in the
+A layer has a function of parameters and an array, and the shapes of the parameters. The function computes in the
 element type of its arguments.
 """
 
@@ -26,9 +26,9 @@ class Layer:
     function: Function
 
     def result(self, shape: Shape) -> Shape:
-        """The shape of the result for an array of this shape.
+        """The shape of the layer's result for an array of this shape.
 
-        Raises ValueError or TypeError if the layer does not fit the shape.
+        Raises ValueError or TypeError if the layer cannot be applied to this shape.
         """
         of = [jax.ShapeDtypeStruct(x, "float32") for x in (*self.shapes, shape)]
         return tuple(jax.eval_shape(lambda *x: self.function(x[:-1], x[-1]), *of).shape)
@@ -53,20 +53,23 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def activation(draw: Random, _: Shape) -> Layer:
-    """An elementwise function."""
+    """A random activation function."""
     name = draw.choice(sorted(ACTIVATIONS))
     return plain(name, ACTIVATIONS[name])
 
 
 def normalized(x: Any, axes: Sequence[int], centred: bool = True) -> Any:
-    """The array minus its mean, divided by its standard deviation along these dimensions."""
+    """The array minus its mean, divided by its standard deviation along these dimensions.
+
+    Without `centred`, the mean is not subtracted, and the divisor is the root of the mean square.
+    """
     axes = tuple(axes)
     x = x - jnp.mean(x, axes, keepdims=True) if centred else x
     return x * lax.rsqrt(jnp.mean(x * x, axes, keepdims=True) + 1e-3)
 
 
 def _scaled(name: str, channels: int, position: int, rank: int, function: Callable[[Any], Any]) -> Layer:
-    """The function followed by a scale and an offset for each channel."""
+    """A layer that applies a function, and then a scale and an offset for each channel."""
     shape = [1] * rank
     shape[position] = channels
 
@@ -78,7 +81,7 @@ def _scaled(name: str, channels: int, position: int, rank: int, function: Callab
 
 @dataclass(frozen=True)
 class Images:
-    """Layers of images. Their dimensions are batch, channels, height and width; or channels are last."""
+    """Layers of images. The dimensions are batch, channels, height and width; with `last`, channels are last."""
 
     last: bool
 
@@ -155,7 +158,7 @@ class Images:
         return _scaled(f"group {groups}", channels, self.channel, 4, call)
 
     def pool(self, draw: Random, _: Shape) -> Layer:
-        """The maximum or the mean over windows. The windows often overlap, or are single elements with gaps between."""
+        """Max pooling or mean pooling. Windows often overlap, or are single elements with gaps between them."""
         size, stride = draw.choice([(2, 2), (3, 2), (3, 1), (2, 1), (3, 3), (1, 2), (1, 3)])
         window = [size if i in self.space else 1 for i in range(4)]
         strides = [stride if i in self.space else 1 for i in range(4)]
@@ -171,7 +174,7 @@ class Images:
         )
 
     def gates(self, draw: Random, shape: Shape) -> Layer:
-        """Squeeze and excitation: channels are scaled by a function of their means."""
+        """Squeeze and excitation: each channel is scaled by a function of the means of all channels."""
         channels, inner = shape[self.channel], draw.choice([4, 6, 8])
         name = draw.choice(["relu", "silu"])
 
@@ -183,14 +186,14 @@ class Images:
         return Layer(f"gates {inner} {name}", ((channels, inner), (inner, channels)), call)
 
     def resized(self, draw: Random, shape: Shape) -> Layer:
-        """Larger images, by repetition or by interpolation."""
+        """Doubles height and width, by repetition of pixels or by bilinear interpolation."""
         if draw.random() < 0.5:
             return plain("repeat", lambda x: jnp.repeat(jnp.repeat(x, 2, self.space[0]), 2, self.space[1]))
         sizes = [n * 2 if i in self.space else n for i, n in enumerate(shape)]
         return plain("bilinear", lambda x: jax.image.resize(x, sizes, "bilinear"))
 
     def moved(self, draw: Random, shape: Shape) -> Layer:
-        """Pads, crops, reflects, or moves pixels to channels."""
+        """Pads, crops or mirrors images, or turns blocks of pixels into channels."""
         a, b = self.space
         kind = draw.choice(["pad", "crop", "mirror", "reflect", "blocks"])
         around = [(1, 2) if i in self.space else (0, 0) for i in range(4)]
@@ -206,7 +209,7 @@ class Images:
         return plain("crop", lambda x: x[cut])
 
     def _blocks(self, x: Any) -> Any:
-        """Blocks of two by two pixels turned into channels."""
+        """Turns each block of two by two pixels into one pixel with four times as many channels."""
         if not self.last:
             return jnp.moveaxis(CHANNELS_LAST._blocks(jnp.moveaxis(x, 1, 3)), 3, 1)
         n, h, w, c = x.shape
@@ -234,7 +237,7 @@ class Sequences:
         return Layer(f"dense {features}", shapes if draw.random() < 0.7 else shapes[:1], call)
 
     def normalization(self, draw: Random, shape: Shape) -> Layer:
-        """Layer normalization, or division by the root of the mean square."""
+        """Layer normalization, or root mean square normalization."""
         centred = draw.random() < 0.6
         return _scaled(
             "layer" if centred else "root_mean_square",
@@ -245,7 +248,7 @@ class Sequences:
         )
 
     def attention(self, draw: Random, shape: Shape) -> Layer:
-        """Multi-head attention with a residual, causal or not; heads may share keys."""
+        """Multi-head attention with a residual connection. It may be causal, and heads may share keys and values."""
         batch, steps, width = shape
         size, heads = draw.choice([8, 16, 24, 32]), draw.choice([1, 2, 4])
         shared, causal = draw.choice([1, 1, 2]) if heads > 1 else 1, draw.random() < 0.6
@@ -264,7 +267,7 @@ class Sequences:
         return Layer(f"attention {size} x {heads} / {shared} {causal}", shapes, call)
 
     def perceptron(self, draw: Random, shape: Shape) -> Layer:
-        """Two products with a function or a gate between them, and a residual."""
+        """Two matrix products with an activation or a gated activation between them, and a residual connection."""
         width, inner = shape[-1], draw.choice([32, 64, 100, 128])
         name, gated = draw.choice(sorted(ACTIVATIONS)), draw.random() < 0.4
         function = ACTIVATIONS[name]
@@ -278,7 +281,7 @@ class Sequences:
         return Layer(f"perceptron {inner} {name}", shapes[:2] if gated else shapes, call)
 
     def recurrence(self, draw: Random, shape: Shape) -> Layer:
-        """A loop over the steps: a plain recurrent network, a gated one, or a decaying sum."""
+        """A loop over the steps: a plain recurrent network, a gated one, or an exponential moving average."""
         width, kind = draw.choice([16, 24, 32]), draw.choice(["plain", "gated", "decay"])
         if kind == "decay":
             return Layer("decay", ((shape[-1],),), self._decay)
@@ -322,7 +325,7 @@ class Sequences:
         return Layer(f"convolution {size} groups {groups}", ((size, width // groups, width),), call)
 
     def moved(self, draw: Random, _: Shape) -> Layer:
-        """Rolls, reverses, accumulates, or rotates steps by their position."""
+        """Rolls, reverses or accumulates the steps, or applies rotary position embedding."""
         kind = draw.choice(["roll", "flip", "cumsum", "rotary"])
         functions: dict[str, Callable[[Any], Any]] = {
             "roll": lambda x: x + jnp.roll(x, 1, 1),

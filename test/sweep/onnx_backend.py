@@ -1,14 +1,14 @@
-"""ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
+"""Runs ONNX's backend tests: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
 
 Imports the model of each test, and runs the program on the test's inputs with StableHLO's interpreter, or with IREE if
-the interpreter lacks an op. The results must equal those of the test. If the import asks for the value of an input or
-for the size of a result, the test runs again with its own value or size, and is counted separately. Tests of sequences
-and strings are not counted. Writes docs/onnx_backend.md and docs/onnx.md. Exits with 1 if a result is wrong or a
-process dies.
+the interpreter lacks an op. The results must equal the expected results of the test. If the import fails because it
+needs the value of an input or the size of a result, the test runs again with this value or size, and is counted
+separately. Tests of sequences and strings are not counted. Writes docs/onnx_backend.md and docs/onnx.md. The exit
+status is 1 if a result is wrong or a process dies.
 
     --every N    run every N-th test, and print the tables instead of writing the pages
     NAME...      run only tests whose names contain a NAME, and print the tables instead of writing the pages
-    --light      add the nine image models, which take minutes, on the engine that `--engine` names
+    --light      also run the nine image models, which take minutes, on the engine that `--engine` names
 """
 
 import argparse
@@ -64,7 +64,7 @@ column has the first of these diagnostics.
 
 @dataclass(frozen=True)
 class Case:
-    """A model, and the inputs and results of its test."""
+    """A test: a model, its inputs, the expected results, and their tolerances."""
 
     name: str
     model: Any
@@ -81,7 +81,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The kind of a test's result, the type of the model's first node, and the reason of a refusal."""
+    """The outcome of a test. `kind` is one of `KINDS`, `operator` is the type of the model's first node, and `why` is
+    the reason if the test fails."""
 
     name: str
     operator: str
@@ -117,7 +118,7 @@ def matches(name: str, wanted: Sequence[str]) -> bool:
 
 
 def cases() -> Iterator[Case]:
-    """The tests whose inputs and outputs are numeric tensors."""
+    """Yields the tests whose inputs and outputs are numeric tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         collected = collect_testcases(None)
@@ -149,7 +150,7 @@ def read(path: Path) -> Any:
 
 
 def array(x: Any) -> Any:
-    """The array of a test's value. None for a sequence or an optional."""
+    """The array of an input or result. Returns None for a sequence or an optional."""
     if isinstance(x, onnx.TensorProto):
         return numpy_helper.to_array(x)
     return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else None
@@ -163,14 +164,14 @@ def is_numeric(dtype: Any) -> bool:
 
 
 def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
-    """Yields the outcome of each test, which runs in a forked process with limits of time and memory.
+    """Runs each test in a forked process with limits of time and memory, and yields the outcomes.
 
-    The process imports the model itself, because that is fast. If it dies, the test runs again with the import in
-    tiduc's worker, as users run it.
+    The process imports the model itself, because this is faster than tiduc's worker process. If the process dies, the
+    test runs again, and the worker imports the model, as it does for users.
     """
     worker._serving = True
     if chosen:
-        outcome(chosen[0])  # imports the packages that the forked processes share
+        outcome(chosen[0])  # imports packages before the forks, so that each process need not import them
     waiting = [(case, False) for case in reversed(chosen)]
     running: dict[int, tuple[int, Case, bool]] = {}
     while waiting or running:
@@ -179,7 +180,7 @@ def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
             pipe, child = started(case, in_worker)
             running[pipe] = (child, case, in_worker)
         for pipe in select.select(list(running), [], [])[0]:
-            data = os.read(pipe, 1 << 12)  # writes each outcome at once
+            data = os.read(pipe, 1 << 12)  # the process writes its outcome by one call
             child, case, in_worker = running.pop(pipe)
             os.close(pipe)
             os.waitpid(child, 0)
@@ -191,7 +192,10 @@ def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
 
 
 def started(case: Case, in_worker: bool) -> tuple[int, int]:
-    """Starts a process; returns the pipe for its outcome, and the process. `in_worker` imports in tiduc's worker."""
+    """Starts a process for a test. Returns the pipe that will receive the outcome, and the id of the process.
+
+    With `in_worker`, tiduc's worker process imports the model.
+    """
     receiver, sender = os.pipe()
     child = os.fork()
     if child:
@@ -238,7 +242,10 @@ def is_right(
     constants: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether the program gives the test's results; random results are compared by type and shape only."""
+    """Whether the results of the program equal those of the test.
+
+    If the program draws random numbers, only types and shapes are compared.
+    """
     model = type(case.model)()
     model.CopyFrom(case.model)
     program = tiduc.from_onnx(model, constants=constants, sizes=sizes)
@@ -253,7 +260,7 @@ def is_right(
 
 
 def held(x: Any) -> Any:
-    """The array in tiduc's types: 2- and 4-bit integers become 8-bit integers."""
+    """The array, with 8-bit integers instead of 2- and 4-bit integers, which tiduc's programs do not take."""
     return x.astype(HELD.get(x.dtype.name, x.dtype))
 
 
@@ -261,21 +268,25 @@ HELD = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def ran(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The results by the interpreter, or by IREE if the interpreter lacks an op."""
+    """The results of the program on the interpreter, or on IREE if the interpreter lacks an op."""
     try:
         return interpreted(program, given)
     except tiduc.Unsupported:
-        worker._serving = False  # IREE's compiler runs in a worker
+        worker._serving = False  # IREE's compiler needs the worker process
         return [np.asarray(y) for y in program.compile()(*given)]
 
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
-"""Types that NumPy lacks and that the interpreter's bindings do not accept."""
+"""The float types that NumPy lacks. The interpreter's bindings do not accept arrays of these types."""
 
 
 def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The interpreter's results. Narrow floats are converted exactly to f32 for inputs, and back for outputs."""
+    """The results of the program on the interpreter.
+
+    Inputs of the types `NARROW` are passed as f32, and converted in the program. Outputs of these types are converted
+    to f32 in the program.
+    """
     text, ends = str(program), (program.signature.inputs, program.signature.outputs)
     if not any(v.type.dtype.name in NARROW for side in ends for v in side):
         return list(evaluate(text, given))
@@ -313,7 +324,10 @@ def is_close(x: Any, y: Any, case: Case) -> bool:
 
 
 def light_table(names: Sequence[str], engine: str) -> str:
-    """The image models of the package: import, the stored output, and the gradient with respect to the image."""
+    """The section of the page about the image models of the package onnx.
+
+    It compares their outputs with the stored outputs, and counts the ops of the gradient with respect to the image.
+    """
     rows = [
         "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, with the input of ONNX's runner. "
     ]

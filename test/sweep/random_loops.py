@@ -1,28 +1,33 @@
-"""Compares random loop programs, their derivatives, and random array programs, run by IREE, with XLA.
+"""Compares IREE's results with XLA's, for random loop programs, their derivatives, and random array programs.
 
     PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME]
         [--of program,vjp,jvp,vjp.jvp,arrays,calls,calls.vjp.memory] [--first N] [--count N] [--check-memory]
         [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case has a kind and a seed. The kind `program`, or a derivative such as `vjp`, is for loop programs
-(`loop_programs.py`), and `arrays` for programs without loops (`array_programs.py`). With `calls`, calls are nested up
-to three levels deep, and the only barriers are those of recomputed ops. `calls.vjp.memory` is the VJP with the lowest
-memory peak.
+A case is a kind and a seed. The kinds are:
+
+    program            a loop program (`loop_programs.py`)
+    vjp, jvp, vjp.jvp  a derivative of a loop program
+    arrays             a program without loops (`array_programs.py`)
+    calls              a loop program with calls of functions, nested up to three levels deep; its optimization barriers
+                       are marked as barriers of recomputed ops
+    calls.vjp.memory   the VJP of such a program, rematerialized to the lowest memory peak
 
 The program is compiled as by `tiduc compile`, and called four times with three sets of arguments
-(`random_arguments.py`): loops run up to three times, not at all, or up to five times. Then the calls are repeated with
-arguments and results that stay on the device. Values are compared with XLA's after all calls, in order to notice a call
-that overwrites the results of another call. Derivatives have a tolerance. No argument may change unless a result
-aliases it. `--reduce` shrinks a program as long as it fails in the same way (`loop_reducer.py`). Categories:
+(`random_arguments.py`), for which loops have trip counts of up to 3, 0, and up to 5. Then the calls are repeated with
+arguments and results that stay on the device. The results of all calls are compared with XLA's after the last call, so
+that a call that overwrites the results of another call is noticed. Results of derivatives have a tolerance. A call must
+not change an argument unless a result aliases it. `--reduce` reduces a program that fails to a smaller program that
+fails in the same way (`loop_reducer.py`). Categories:
 
-    ok        the values are XLA's
-    refused   a `TiducError` before the compiler, with a location, or from differentiation
-    rejected  the compiler refuses the program, or crashes on it
-    wrong     a value differs, or an argument changes in a call
-    error     the run ends with an error
-    crash     the process dies, or any other exception
-    hang      nothing after SECONDS
+    ok        the results agree
+    refused   tiduc raises an error before it calls the compiler
+    rejected  the compiler rejects the program, or crashes
+    wrong     a result differs, or a call changes an argument
+    error     the run raises a `TiducError`
+    crash     the process dies, or raises another exception
+    hang      there is no outcome after SECONDS
 """
 
 import argparse
@@ -57,9 +62,9 @@ from tiduc.runtime.process import Limits
 
 CATEGORIES = "ok refused rejected wrong error crash hang".split()
 MODES = "program vjp jvp vjp.jvp arrays calls calls.vjp.memory".split()
-SECONDS = 300  # per case
+SECONDS = 300  # the time limit of a case
 CALLS = 0, 1, 0, 2
-"""The index of the set of arguments for each call."""
+"""For each call, the index of its set of arguments."""
 _DONATED = r"iree\.abi\.output = \d+ : index"
 
 _BARRIER = re.compile(r'"stablehlo\.optimization_barrier"\([^)]*\)')
@@ -75,7 +80,7 @@ Outcome = tuple[str, str]
 
 
 def text_of(case: str, target: str) -> str:
-    """The text of a case such as `vjp:17`. Derivatives for Vulkan are in f32, because Vulkan lacks f64 sines."""
+    """The program of a case such as `vjp:17`. For Vulkan, derivatives are in f32, because Vulkan lacks sine in f64."""
     mode, _, seed = case.partition(":")
     derived = "vjp" in mode or "jvp" in mode
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
@@ -91,12 +96,12 @@ def text_of(case: str, target: str) -> str:
 
 
 def numbers_of(case: str) -> str:
-    """The kind of numbers in a case's arguments."""
+    """The kind of elements in the arguments of a case: "whole", "any" or "smooth", as for `arguments_of`."""
     return {"program": "whole", "calls": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:
-    """The outcome of a program. For "smooth" arguments, results are compared with a tolerance."""
+    """The outcome of a program. With "smooth" arguments, results have a tolerance; otherwise they must be equal."""
     try:
         program = tiduc.load(text)
         options = Options(target, limits=Limits(seconds=SECONDS / 2), cached=False)
@@ -123,7 +128,10 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
 def _differences(
     vmfb: bytes, target: str, arguments: list[list[Array]], expected: list[tuple[Array, ...]], exact: bool
 ) -> list[str]:
-    """Messages about wrong results and changed arguments, for calls on host arrays and on device arrays."""
+    """Calls a program on host arrays and on device arrays.
+
+    Returns messages about wrong results and changed arguments.
+    """
     module = load_module(vmfb, target)
     run = next(iter(module.values()))
     ways: list[tuple[str, Callable[[Array], Any], Callable[..., Any]]] = [
@@ -151,7 +159,7 @@ def _differences(
 
 
 def agree(x: Array, y: Array, exact: bool) -> bool:
-    """Whether two arrays are equal or, without `exact`, close relative to the largest number."""
+    """Whether two arrays are equal. Without `exact`, floats may have an error relative to the largest element."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if exact or x.dtype.kind not in "fc":
@@ -162,7 +170,7 @@ def agree(x: Array, y: Array, exact: bool) -> bool:
 
 
 def tried(request: Sequence[str]) -> Outcome:
-    """The outcome of (case, target), or of (text, target, numbers)."""
+    """The outcome of a request, which is (case, target) or (program text, target, kind of elements)."""
     try:
         if len(request) == 3:
             text, target, numbers = request
@@ -178,7 +186,7 @@ def tried(request: Sequence[str]) -> Outcome:
 
 
 def new_worker() -> Worker:
-    """Starts a worker, with flags that make XLA compile quickly."""
+    """A worker process with flags that reduce XLA's compile time."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     return Worker([sys.executable, __file__, "--work"])
 
@@ -189,7 +197,10 @@ def asked(worker: Worker, *request: str) -> Outcome:
 
 
 def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome]:
-    """A journal's outcomes for a target, except categories in `repeated`, a comma-separated list."""
+    """Maps cases to their outcomes for a target in a journal.
+
+    Cases whose category is in `repeated`, a comma-separated list, are left out, so that they run again.
+    """
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -198,7 +209,7 @@ def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome
 
 
 def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeated: str = "") -> Counter[str]:
-    """Counts the cases by category. Prints the cases that are neither ok nor refused."""
+    """Runs the cases that the journal lacks. Prints those that are neither ok nor refused, and returns the counts."""
     counts: Counter[str] = Counter()
     before, worker = known(journal, target, repeated), new_worker()
     for case in cases:
@@ -214,7 +225,7 @@ def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeat
 
 
 def reduce(case: str, target: str, seconds: float) -> str:
-    """A smaller program that fails like the case, with its outcome in a comment."""
+    """The text of a smaller program with the outcome of the case, and a comment with this outcome."""
     worker, numbers = new_worker(), numbers_of(case)
     text = text_of(case, target)
     first = asked(worker, text, target, numbers)
@@ -230,7 +241,7 @@ def reduce(case: str, target: str, seconds: float) -> str:
 
 
 def _message(detail: str) -> str:
-    """The compiler's message without its location."""
+    """The beginning of the compiler's error message, without the location."""
     return detail.partition("error: ")[2][:60]
 
 

@@ -1,33 +1,34 @@
-"""Compares gradients of random networks by IREE with JAX's gradients.
+"""Compares gradients of random networks that IREE computes with JAX's gradients.
 
     PYTHONPATH=test/py python test/sweep/random_networks.py [--large] [--target TARGET] [--first N] [--count N]
         [--journal FILE] [--show SEED]
 
-A seed draws a network of images or sequences from the layers in `network_layers.py`, in sizes to which the rewrites of
-`backends/iree/fast` apply. It also draws the element type, the loss, and a mode: the gradient, the gradient within a
-memory budget, or a Hessian-vector product. JAX exports the network. tiduc differentiates it, compiles it for the CPU,
-and calls it with two sets of arguments in turn. With `--check-memory`, it calls the program several times with one set.
-With `--large`, the networks are those of `large_networks.py`, and values and gradients are compared.
+A seed determines a network for images or sequences. Its layers are those of `network_layers.py`, in sizes to which the
+rewrites of `backends/iree/fast` apply. The seed also determines the element type and a mode: the gradient of a loss,
+the gradient within a memory budget, or a Hessian-vector product. JAX exports the network. tiduc differentiates and
+compiles it, and calls it with two sets of arguments. With `--check-memory`, it calls the program several times with one
+set. With `--large`, the networks are those of `large_networks.py`, and outputs and gradients are compared.
 
 The reference is JAX's derivative in f64. A result is wrong if its error exceeds all of three bounds:
 
-- 2e-4 of its largest entry for f32, and 1e-9 for f64
+- 2e-4 of its largest element for f32, and 1e-9 for f64
 - 20 times the error of JAX's derivative in the element type
 - twice the change of the reference if its arguments change by about 1e-6 of their values, because rounding can move a
   number across a kink such as that of `relu`
 
-In f64, an error within 2^10 roundings of the largest entry of all results is ignored; in f32, this holds only for
-results that are zero in exact arithmetic. A network that is wrong in f32 by at most `ROUNDED` is also compiled in f64,
-because sums in another order than XLA's lose digits if their terms cancel. Categories:
+In f64, an error of at most 2^10 roundings of the largest element of all results is ignored. In f32, such errors are
+ignored only in results that are zero in exact arithmetic. A network that is wrong in f32 by at most `ROUNDED` is also
+compiled in f64, because sums lose digits if their terms cancel, and IREE adds them in another order than XLA.
+Categories:
 
-    ok        the results are close to JAX's
+    ok        the results agree
     within rounding
-              f32 differs by at most `ROUNDED`, and the network in f64 is ok
-    refused   a `TiducError` before the compiler
-    rejected  IREE refuses the program
+              the results in f32 differ by at most `ROUNDED`, and the network in f64 is ok
+    refused   tiduc raises an error before it calls the compiler
+    rejected  IREE rejects the program
     wrong     a result differs
-    crash     the process dies, or any other exception
-    hang      nothing after SECONDS
+    crash     the process dies, or raises another exception
+    hang      there is no outcome after SECONDS
 """
 
 import argparse
@@ -61,9 +62,9 @@ MODES = ["grad"] * 6 + ["memory"] * 3 + ["hvp"]
 TOLERANCES = {"float32": 2e-4, "float64": 1e-9}
 ROUNDED = 1e-2
 _LARGEST = 150_000
-"""The largest number of elements between two layers."""
+"""The largest number of elements in the result of a layer."""
 _MOVES = 8
-"""The number of changed arguments that are tried."""
+"""The number of sets of slightly changed arguments for the third bound."""
 
 Outcome = tuple[str, str]
 
@@ -115,7 +116,7 @@ class Network:
         return self._classified(shape)
 
     def _stack(self, kinds: Sequence[Callable[[Random, Shape], Layer]], shape: Shape, count: int) -> Shape:
-        """Adds layers, some of them with residuals."""
+        """Adds `count` random layers, some of them with a residual connection, and returns the shape of the result."""
         for _ in range(count):
             layer = self.draw.choice(kinds)(self.draw, shape)
             try:
@@ -144,7 +145,7 @@ class Network:
         self.steps.append(lambda p, x: layer.function(p[at], x))
 
     def loss(self, *arguments: Any) -> Any:
-        """The mean cross entropy."""
+        """The mean cross entropy of the network's scores and the labels. Arguments are parameters, input and labels."""
         *params, x, labels = arguments
         for step in self.steps:
             x = step(params, x)
@@ -152,7 +153,7 @@ class Network:
         return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(labels, self.classes, dtype=x.dtype), -1))
 
     def arguments(self, seed: int, dtype: str | None = None) -> list[np.ndarray[Any, Any]]:
-        """Parameters, inputs and labels. Their numbers are exact in f32, whatever the element type is."""
+        """Random parameters, a random input and labels. All elements are numbers that f32 can represent."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
         if self.words:
@@ -164,7 +165,7 @@ class Network:
 
     @property
     def active(self) -> list[int]:
-        """The positions of parameters and of real inputs."""
+        """The positions of the differentiated arguments: all parameters, and the input if its elements are floats."""
         return list(range(len(self.shapes) + (0 if self.words else 1)))
 
 
@@ -173,7 +174,8 @@ def _residual(function: Function) -> Function:
 
 
 def derived(network: Network) -> tiduc.Program:
-    """tiduc's derivative toward active inputs: the gradient (perhaps within a budget) or a Hessian-vector product."""
+    """tiduc's program for the network's mode: the gradient, the gradient within a memory budget, or a Hessian-vector
+    product."""
     program = tiduc.load(exported(network.loss, *network.arguments(0)))
     wrt = network.active
     if network.mode == "hvp":
@@ -187,11 +189,11 @@ def derived(network: Network) -> tiduc.Program:
         _ = fitted.module
         return fitted
     except TiducError:
-        return gradient.rematerialize("min")  # the budget is below the least memory
+        return gradient.rematerialize("min")  # the budget is below the lowest possible memory peak
 
 
 def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """JAX's derivative, in the element type of the arguments."""
+    """JAX's gradient or Hessian-vector product, in the element type of the arguments."""
     gradient = jax.grad(network.loss, network.active)
     with jax.enable_x64(True):
         if network.mode != "hvp":
@@ -204,7 +206,7 @@ def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -
 
 
 def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
-    """The category of a network, and a detail."""
+    """The category of the network of a seed, and a detail."""
     kind = LargeNetwork if large else Network
     network: Network | LargeNetwork = kind(seed)
     category, detail, error = compared(network, target)
@@ -217,7 +219,10 @@ def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
 
 
 def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, float]:
-    """The category, a detail, and the largest relative error, which is infinity for a memory fault."""
+    """Runs a network and compares it with JAX. Returns the category, a detail, and the largest relative error.
+
+    The error is infinite if the program uses memory that it must not use.
+    """
     try:
         if isinstance(network, LargeNetwork):
             program = tiduc.load(network.text).vjp(network.active)
@@ -246,9 +251,10 @@ def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, fl
 
 
 def _results(program: tiduc.Program, target: str, sets: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """The results for each set of arguments. The comparison with plain memory calls a program with the first set only.
+    """The results for each set of arguments.
 
-    That comparison compiles the program twice, and returns results that are bit for bit those of the program.
+    With `--check-memory`, only the results for the first set, from `check_memory`. This function calls the program
+    itself, so that the program does not have to be compiled once more.
     """
     if checks_memory():
         return [results_in_checked_memory(program, target, sets[0])]
@@ -263,7 +269,10 @@ def _worst(
     found: Sequence[Any],
     vectors: Sequence[Any],
 ) -> tuple[str, float]:
-    """A message about wrong results for one set of arguments, and the largest error of these results."""
+    """A message about the wrong results for one set of arguments, and the largest error of these results.
+
+    The message is "" if all results are right.
+    """
 
     def exact(x: Any) -> Any:
         return x.astype(np.float64) if x.dtype.kind == "f" else x
@@ -288,10 +297,10 @@ def _worst(
 
 
 def _is_rounded(x: Any, y: Any, largest: float) -> bool:
-    """Whether a result differs by rounding of the largest entry of all results.
+    """Whether a result differs from the reference only by rounding errors of the largest element of all results.
 
-    In f64, the reference is as inexact as the result. In f32, only results that are zero in exact arithmetic count
-    as rounded, such as the gradient of a bias before a normalization.
+    In f64, the reference has such errors, too. In f32, only results that are zero in exact arithmetic may have them,
+    such as the gradient of a bias before a normalization.
     """
     wide, own = (2**10 * np.finfo(each).eps * largest for each in (np.float64, x.dtype))
     allowed = own if np.max(np.abs(y), initial=0) <= wide else wide
@@ -299,12 +308,12 @@ def _is_rounded(x: Any, y: Any, largest: float) -> bool:
 
 
 def _moved(x: Any, rng: np.random.Generator) -> Any:
-    """The argument, changed by about f32's relative rounding error."""
+    """The argument, with random relative changes of about 1e-6 if its elements are floats."""
     return x * (1 + 1e-6 * rng.standard_normal(x.shape)) if x.dtype.kind == "f" else x
 
 
 def _error(x: Any, y: Any) -> float:
-    """The largest difference, relative to the largest entry. Infinite if a number is not finite."""
+    """The largest difference, relative to the largest element of y. It is infinite if x has a NaN or an infinity."""
     assert x.shape == y.shape
     if not np.all(np.isfinite(x)):
         return np.inf
@@ -320,7 +329,7 @@ def tried(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
 
 
 def sweep(seeds: Sequence[int], journal: Path | None = None, options: Sequence[str] = ()) -> Counter[str]:
-    """Counts the networks by category. Prints those that are not ok. Continues where the journal ends."""
+    """Runs the networks that the journal lacks. Prints those that are not ok, and returns the counts."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     worker, counts = Worker([sys.executable, __file__, "--work", *options]), Counter[str]()
     lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []

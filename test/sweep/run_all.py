@@ -1,11 +1,12 @@
 """Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
-Without `--full`, a sample of each sweep runs. The default seed of random programs is the date, such as 20261128. The
-seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A full run stores
-the outcome of each sweep in FOLDER (`build/sweeps`), so that a later run of this commit can continue, and writes a row
-of docs/sweeps.md. A sweep is skipped if a package or a folder of programs is missing.
+Without `--full`, a sample of each sweep runs. The seed of random programs is printed, so that a failure can be
+repeated. By default, it is the date, such as 20261128. With `--full`, each sweep runs at its full size. A full run
+stores the outcome of each sweep in FOLDER (by default `build/sweeps`), and writes a row of docs/sweeps.md. If it is
+interrupted, a later full run of the same commit continues. A sweep is skipped if it needs a package or a folder of
+programs that is missing.
 
-The exit status is 1 if a sweep fails: a wrong value, a crash, or a sweep that ends without counts.
+The exit status is 1 if a sweep fails: it finds a wrong value, crashes, or ends without printing counts.
 """
 
 import argparse
@@ -33,7 +34,10 @@ _ROW = re.compile(r"^\| `([^`]+)` \| .*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a sweep: the counts that it printed at the end, its exit status, and its wall time in seconds."""
+    """The outcome of a sweep: its exit status, the counts that it printed, and its wall time in seconds.
+
+    `lines` are the last lines of its output. If the sweep was skipped, `why` is the reason.
+    """
 
     name: str
     commit: str
@@ -46,12 +50,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether a value was wrong, or the sweep ended without counts. A sweep that cannot run here has not failed."""
+        """Whether the sweep found a wrong value, crashed, or ended without counts. A skipped sweep has not failed."""
         return not self.why and (self.status != 0 or not self.counts or total(self.counts, WRONG) > 0)
 
 
 def missing(sweep: Sweep) -> str:
-    """The reason why a sweep cannot run here, or ""."""
+    """The reason why a sweep has to be skipped. Returns "" if it can run."""
     packages = [package for package in sweep.needs if find_spec(package) is None]
     if packages:
         return f"needs {', '.join(packages)}"
@@ -88,7 +92,7 @@ def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
 
 
 def commit() -> str:
-    """The commit of the tree, followed by a plus sign if files have changed since."""
+    """The commit that is checked out. A plus sign follows if tracked files other than docs/sweeps.md differ from it."""
     head = ["git", "rev-parse", "--short=10", "HEAD"]
     changed = [
         "git",
@@ -106,7 +110,7 @@ def commit() -> str:
 
 
 def known(file: Path) -> dict[str, Outcome]:
-    """The outcomes of earlier runs of this commit that did not fail."""
+    """Maps the name of each sweep that succeeded or was skipped at this commit to its outcome, from a file."""
     here, rows = commit(), file.read_text().splitlines() if file.exists() else []
     outcomes = [Outcome(**json.loads(row)) for row in rows]
     return {each.name: each for each in outcomes if each.commit == here and not each.failed}
@@ -115,9 +119,9 @@ def known(file: Path) -> dict[str, Outcome]:
 def outcomes(
     sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path, jobs: int = 1
 ) -> Iterator[Outcome]:
-    """Yields the outcome of each sweep, in order.
+    """Runs sweeps in `jobs` threads, and yields the outcome of each in order.
 
-    A full run skips sweeps whose outcome for this commit is in the folder.
+    A full run does not repeat sweeps whose outcome at this commit is in the folder.
     """
     done = known(folder / "outcomes.jsonl") if full else {}
 
@@ -138,7 +142,7 @@ def outcomes(
 
 
 def row(outcome: Outcome) -> str:
-    """The row of the table for one sweep."""
+    """The row of docs/sweeps.md for an outcome."""
     if outcome.why:
         return f"| `{outcome.name}` | {outcome.day} | {outcome.commit} | not run: {outcome.why} | | | | |"
     ok, refused, wrong = (total(outcome.counts, each) for each in (RIGHT, REFUSED, WRONG))
@@ -149,7 +153,10 @@ def row(outcome: Outcome) -> str:
 
 
 def page(done: Sequence[Outcome], before: str) -> str:
-    """docs/sweeps.md with the rows of these outcomes. Other sweeps and later sections are those of `before`."""
+    """The text of docs/sweeps.md with new rows for the outcomes `done`.
+
+    The rows of other sweeps, and the sections after the table, are those of the text `before`.
+    """
     table, heading, sections = before.partition("\n## ")
     rows = {match[1]: match[0] for match in _ROW.finditer(table)} | {each.name: row(each) for each in done}
     listed = "\n".join(rows.get(each.name, f"| `{each.name}` | | | not run yet | | | | |") for each in SWEEPS)
@@ -166,7 +173,7 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 
 
 def chosen(only: str, full: bool) -> list[Sweep]:
-    """The sweeps with these names, or all sweeps. Sweeps without a sample are included only in a full run."""
+    """The sweeps whose names `only` lists, or all sweeps. Sweeps without a sample are included only in a full run."""
     names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
     by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
     unknown = [name for name in names if name not in by_name]

@@ -1,10 +1,11 @@
-"""Counts how many errors of 1e-4, injected into the most used derivative rules, `tiduc check` catches.
+"""Injects relative errors of 1e-4 into derivative rules, and counts how many of them `tiduc check` detects.
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
-First counts how often the derivatives of the programs in test/lit and examples request each rule. For each of the most
-used rules, the tangents, or the cotangents of a transpose rule, are then multiplied by 1.0001. The smallest program
-that requests the rule is checked: its derivatives must pass without the error, and fail with it.
+First, the programs in test/lit and examples are differentiated to count how often each rule is used. Then an error is
+injected into each of the most used rules: the tangents of a JVP rule, or the cotangents of a transpose rule, are
+multiplied by 1.0001. The smallest program that uses the rule is checked. Its derivatives must pass the check without
+the error, and must fail with the error.
 """
 
 import argparse
@@ -40,14 +41,15 @@ from tiduc.runtime.signature import TensorType  # noqa: E402
 
 ERROR = 1e-4
 FILES = (*sorted((ROOT / "test" / "lit").rglob("*.mlir")), *sorted((ROOT / "examples").glob("*.mlir")))
-Source = Path | str  # a file, or a text
+Source = Path | str  # a file, or the text of a program
 KINDS = ("jvp", "transpose")
-_SIZE = 3  # size of a dynamic dimension
+_SIZE = 3  # the size of each dynamic dimension
 _LEFT_OUT = re.compile(
     r"all_|collective|reduce_scatter|cross_replica|manual_computation|partition|sharding|rng|gtsv|set_dimension_size"
 )
-"""Matches files that are skipped: their programs need several devices or CUDA, are random, or have data-dependent
-sizes.
+"""Matches the names of files that are left out.
+
+Their programs need several devices or CUDA, draw random numbers, or have sizes that depend on data.
 """
 
 _NO_SUBJECT = ("tidu.", "stablehlo.rng")
@@ -87,12 +89,12 @@ OWN = (
       return %y : tensor<2xf64>
     }""",
 )
-"""Programs for ops that no file uses with arguments inside the ops' domains."""
+"""Programs for rules whose ops have invalid arguments in all files if the program's arguments are random."""
 
 
 @dataclass(frozen=True)
 class Asked(OpSet):
-    """An op set that counts the requested rules, by kind and op."""
+    """An op set that counts how often each rule is used. A rule is identified by its kind and its op."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -109,7 +111,7 @@ class Asked(OpSet):
 
 @dataclass(frozen=True)
 class Seed:
-    """A rule, by kind and op, and the programs (source, entry) that request it, the smallest first."""
+    """A rule, and the programs that use it, the smallest first. A program is a source and the name of a function."""
 
     kind: str
     op: str
@@ -118,7 +120,7 @@ class Seed:
 
 
 def seeds() -> list[list[Seed]]:
-    """The rules of each op, the most used op first. An op has one or both kinds of rules."""
+    """The rules of each op that are used, the most used op first. An op has one or two rules."""
     total: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], list[tuple[int, Source, str]]] = {}
     for source, entry, program in _programs():
@@ -150,7 +152,10 @@ def _smallest(places: list[tuple[int, Source, str]]) -> tuple[tuple[Source, str]
 
 
 def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
-    """Yields the rules with an error, and whether the error is caught. None if no program can show the error."""
+    """Injects an error into each rule. Yields the rule, and whether the check detects the error.
+
+    Yields None instead if no program with the rule can be checked.
+    """
     count = 0
     for both in seeds():
         verdicts = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
@@ -161,7 +166,7 @@ def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
 
 
 def seeded(seed: Seed) -> OpSet:
-    """The op set with an error in this rule."""
+    """An op set with an error in this rule."""
     opset = OPSET.extended()
     if seed.kind == "jvp":
         linearize = opset.linearize_rules[seed.op]
@@ -176,7 +181,7 @@ def seeded(seed: Seed) -> OpSet:
 
 
 def is_caught(seed: Seed, tries: int = 8) -> bool | None:
-    """Whether the check catches an error in the rule. None if no program passes without the error."""
+    """Whether the check detects an error in the rule. Returns None if no program passes the check without the error."""
     for source, entry in seed.places[:tries]:
         module = _read(source)
         try:
@@ -190,7 +195,7 @@ def is_caught(seed: Seed, tries: int = 8) -> bool | None:
             assert arguments is not None
             wrong = from_module(module, entry, seeded(seed))
             return not all(c.agrees for c in check(wrong, arguments, _run))
-        except (TiducError, RuntimeError, ValueError):  # the engines cannot run the program
+        except (TiducError, RuntimeError, ValueError):  # such as a program that no engine runs
             continue
     return None
 
@@ -204,7 +209,10 @@ def _read(source: Source) -> Any:
 
 
 def _programs() -> Iterator[tuple[Source, str, Program]]:
-    """Yields the public functions of the files that can be parsed and printed, each with an op set of its own."""
+    """Yields the public functions of all files, each as a program with its own op set.
+
+    Leaves out files that cannot be parsed, and functions that cannot be printed.
+    """
     given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
     for source in (*OWN, *(path for path in FILES if not _LEFT_OUT.search(path.stem))):
         try:
@@ -217,16 +225,16 @@ def _programs() -> Iterator[tuple[Source, str, Program]]:
             name = op.attributes["sym_name"].value
             try:
                 program = from_module(module, name, Asked(**given))
-                program.text  # noqa: B018  (raises where the program cannot be written)
+                program.text  # noqa: B018  (raises an error if the program cannot be printed)
             except TiducError:
                 continue
             yield source, name, program
 
 
 def _arguments(program: Program) -> Iterator[list[Array]]:
-    """Yields random arguments: normal, then positive, then in (0, 1), then above 1.
+    """Yields four sets of random arguments, because functions may have small domains.
 
-    Functions may have small domains.
+    Their floats are normal, positive, between 0 and 1, and above 1.
     """
     changes: tuple[Callable[[Any], Any], ...] = (
         lambda x: x,
@@ -249,7 +257,7 @@ def _run(program: Program) -> Callable[..., Sequence[Array]]:
 def _static(program: Lowered) -> Callable[..., Sequence[Array]]:
     text = text_with_main(program.module)
     engine = chosen(text)
-    if engine is None and "custom_call" not in text:  # an unknown call would end the interpreter's process
+    if engine is None and "custom_call" not in text:  # unknown calls crash the interpreter
         evaluate = Interpreted(text)
         return lambda *arrays: evaluate(arrays)
     by = engine or by_xla

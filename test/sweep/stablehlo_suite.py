@@ -1,27 +1,27 @@
-"""Runs StableHLO's own test programs with IREE, and checks the values that they state.
+"""Runs test programs of StableHLO with IREE, and compares the results with the values that these programs expect.
 
     python test/sweep/stablehlo_suite.py DIRECTORY [--journal FILE [--again CATEGORY,...]] [--filter REGEX]
         [--sample N] [--plain] [--target NAME] [--workers N] [--list]
 
-DIRECTORY has `.mlir` files that state expected values with `check.expect_*`, such as `stablehlo/testdata` and
-`stablehlo/tests/interpret` of openxla/stablehlo. Constants are hidden from the compiler, which could otherwise fold the
-whole program. Files are compiled several at a time, or one by one if that fails. A worker that dies or takes too long
-is replaced. A run with a journal continues the previous run.
+DIRECTORY has `.mlir` files with `check.expect_*` ops, such as `stablehlo/testdata` and `stablehlo/tests/interpret` of
+openxla/stablehlo. Optimization barriers hide constants from the compiler, which could otherwise fold the whole program.
+Several files are compiled together, or one by one if that fails. A worker process that dies or takes too long is
+replaced. With a journal, a later run continues.
 
     --plain      skip `tidu-legalize-for-iree`
-    --sample N   take N programs of each family; the first word of a file's name is its family
-    --again C    with a journal, repeat files with outcomes of these categories, such as `wrong,crash`
+    --sample N   run N programs of each family; the first word of a file's name is its family
+    --again C    with a journal, rerun files with outcomes of these categories, such as `wrong,crash`
 
 The categories:
 
-    ok        the expected values, floats within a few units in the last place of the largest
-    compiled  the program compiles, and states no expected values
-    refused   a `TiducError` before the compiler, with a location
-    rejected  the compiler refuses the program
-    flushed   a value differs, and the program holds subnormals, which IREE flushes to 0
+    ok        the results agree; floats may differ by a few units in the last place of the largest element
+    compiled  the program compiles, and expects no values
+    refused   tiduc raises an error before it calls the compiler
+    rejected  the compiler rejects the program
+    flushed   a value differs, and the program has subnormals, which IREE replaces by 0
     wrong     a value differs
-    crash     the compiler or the run dies, or any other exception
-    hang      nothing after SECONDS
+    crash     the compiler or the run crashes, or another exception is raised
+    hang      there is no outcome after SECONDS
     n/a       the program runs several processes, or has types that NumPy, IREE's runtime or the parser lacks
 """
 
@@ -54,26 +54,26 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
-SECONDS = 90  # per file
-TOGETHER = 8  # files per module
+SECONDS = 90  # the time limit of a file
+TOGETHER = 8  # the number of files that are compiled to one module
 
 Outcomes = list[tuple[str, str]]
-"""Category and detail of each program of a file."""
+"""The category and a detail for each program of a file."""
 
 
 @dataclass
 class Program:
-    """A program to compile, the kinds of its checks, and its place in the outcomes of its file."""
+    """A program to compile. Its outcome is stored as `outcomes[place]`. `kinds` are the kinds of its checks."""
 
     module: Any
     kinds: list[str]
     outcomes: Outcomes
     place: int
-    sources: list[Source]  # alternatives to the module's text; the first that IREE compiles is used
+    sources: list[Source]  # if not empty, IREE compiles the first of these that it can, instead of the module
 
 
 def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcomes]:
-    """The outcomes of files that are compiled together."""
+    """Compiles and runs several files together. Returns the outcomes of each file."""
     outcomes_by_file: dict[str, Outcomes] = {}
     ready = [program for file in files for program in _prepared(file, outcomes_by_file, plain, target)]
     texts = [None if one.sources else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
@@ -95,7 +95,7 @@ def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcome
 def _prepared(
     file: str, outcomes_by_file: dict[str, Outcomes], plain: bool, target: str
 ) -> Iterator[Program]:
-    """Yields the programs of a file that are not refused. Stores other outcomes in `outcomes_by_file`."""
+    """Yields the programs of a file that tiduc does not refuse. Stores other outcomes in `outcomes_by_file`."""
     text = Path(file).read_text()
     try:
         modules = [m for part in programs(text) for m in pairs_returned(part)]
@@ -119,7 +119,10 @@ def _prepared(
 
 @stage
 def _legalized(module: Any, target: str) -> list[Source]:
-    """Legalizes a module as `tiduc compile` does. Returns sources with and without kernels if loops become kernels."""
+    """Legalizes a module as `tiduc compile` does.
+
+    If loops of the module can become kernels, returns a source with kernels and one without, otherwise an empty list.
+    """
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_kernels(module.operation, Settings(vectors=find_target(target).vectors))
@@ -168,7 +171,7 @@ def _run(vmfb: bytes, name: str, program: Program, target: str) -> tuple[str, st
 
 
 def work(plain: bool, target: str) -> None:
-    """Runs a worker: reads names of files and writes their outcomes."""
+    """The main function of a worker process. A request is a list of files, and an answer has their outcomes."""
 
     def answer(files: list[str]) -> dict[str, Outcomes]:
         try:
@@ -180,7 +183,7 @@ def work(plain: bool, target: str) -> None:
 
 
 def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
-    """The outcomes of files. Files that fail together are tried alone."""
+    """The outcomes of files, from a worker. If one of several files fails, each file is run again by itself."""
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
@@ -190,12 +193,12 @@ def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
 
 
 def _died(answer: dict[str, Outcomes]) -> bool:
-    """Whether a program failed, perhaps because of an earlier program in the same process."""
+    """Whether a program failed. An earlier program in the same process may be the cause."""
     return any(category in ("crash", "wrong") for outcomes in answer.values() for category, _ in outcomes)
 
 
 def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
-    """The files to try. Families are interleaved, so that an interrupted run has seen all families."""
+    """The files to run. Families are interleaved, so that an interrupted run has results for all families."""
     families = defaultdict(list)
     for path in sorted(directory.rglob("*.mlir")):
         if re.search(pattern, path.stem):
@@ -208,9 +211,9 @@ def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
 
 
 def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
-    """A journal's last outcomes of each file.
+    """Maps each file in a journal to its last outcomes.
 
-    Leaves out files with an outcome of a category in `repeated`, a comma-separated list.
+    Files with an outcome whose category is in `repeated`, a comma-separated list, are left out, so that they run again.
     """
     if journal is None or not journal.exists():
         return {}
@@ -226,7 +229,7 @@ def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
 
 
 def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str, Outcomes], None]) -> None:
-    """Sends files to a worker, a few at a time, until none is left."""
+    """Takes files from a queue, `TOGETHER` at a time, and runs them in a worker process until the queue is empty."""
     worker = Worker([sys.executable, __file__, "--work", ".", *arguments])
     while True:
         some: list[str] = []

@@ -1,14 +1,15 @@
-"""Compares functions of PyTorch with `torch.autograd` at degenerate inputs: values, and derivatives of orders 1 and 2.
+"""Compares values and derivatives of orders 1 and 2 with those of `torch.autograd`, at degenerate inputs of functions.
 
     PYTHONPATH=test/py python test/sweep/torch_degenerate.py RESULTS [--only PATTERN] [--again CATEGORY] [--page]
 
-Each function runs in f64 on its own inputs, which are at kinks, ties, ends of domains and singular points. It also runs
-on zeros, on ones (so that all inputs are equal), on its inputs rounded to integers, and on empty inputs. The functions
-are those of `torch_gradients.py` and of the files `degenerate_*.py`.
+The functions of PyTorch in `torch_gradients.py` and in the files `degenerate_*.py` run in f64. Each function has inputs
+of its own, such as kinks, ties, ends of domains and singular points. It also runs on zeros, on ones, on its inputs
+rounded to integers, and on empty inputs.
 
-RESULTS is a file with a line of JSON for each function. Functions in RESULTS are skipped, except those of CATEGORY.
-Prints failures and counts. Exits with 1 if an outcome is wrong. Takes about 25 minutes. `--page` only writes
-docs/torch_degenerate.md from RESULTS, and keeps the page's lines for groups that RESULTS lacks.
+RESULTS is a file with a line of JSON for each function. Functions in RESULTS do not run again, except those with an
+outcome of CATEGORY. Prints failures and counts. The exit status is 1 if an outcome is wrong. The sweep takes about 25
+minutes. With `--page`, only writes docs/torch_degenerate.md from RESULTS. Lines of this page for groups that RESULTS
+lacks do not change.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from worker import Worker, answer_requests
 import tiduc
 
 TOLERANCE = 1e-7
-"""The largest difference, relative to the largest finite entry."""
+"""The tolerance of errors relative to the largest finite element."""
 
 KINDS: dict[str, Callable[[Any], Any]] = {
     "as given": lambda x: x,
@@ -46,7 +47,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "integers": lambda x: x if x.is_complex() else torch.round(x) + 0.0,
     "empty": lambda x: x[:0] if x.dim() else x,
 }
-"""The kinds of inputs: functions of the inputs of a row."""
+"""The kinds of inputs. Each is a function that is applied to the inputs of a test case."""
 
 
 def _by_name(rows: Sequence[Row]) -> dict[str, Row]:
@@ -76,7 +77,7 @@ ROWS: dict[str, dict[str, Row]] = {
 }
 
 RIGHT, BETTER, OTHER = "right", "finite", "other"
-"""Categories: equal to PyTorch's result; finite where PyTorch has NaN; accepted for a reason in `ACCEPTED`."""
+"""Three of the keys of `CATEGORIES`, which says what they mean. The reasons for `OTHER` are in `ACCEPTED`."""
 
 CATEGORIES = {
     RIGHT: "equal to PyTorch's values and derivatives",
@@ -85,7 +86,7 @@ CATEGORIES = {
     "refused": "tiduc refuses the program",
     "wrong": "a value or a derivative differs",
 }
-"""The meaning of each category, for the page."""
+"""The categories of outcomes, and their descriptions on the page."""
 
 ABOUT = """# Functions of PyTorch at degenerate inputs
 
@@ -104,23 +105,26 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch_degenerate.md"
 
 @dataclass(frozen=True)
 class Case:
-    """A function of inputs of one shape, with PyTorch's results for some kinds of inputs."""
+    """A function of inputs with fixed shapes.
+
+    `wanted` has PyTorch's results for the kinds of inputs of these shapes.
+    """
 
     name: str
     function: Any
     inputs: Sequence[Any]
     wanted: dict[str, "Reference"]
     found: dict[str, tuple[str, str]]
-    """The category and the reason for each kind of inputs, which `settle` adds."""
+    """Maps kinds of inputs to the category and the reason. `settle` fills it."""
 
 
 def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
-    """The category and the reason for each row and each kind of inputs that PyTorch accepts."""
+    """Runs test cases. For each row, returns the category and the reason for each kind of inputs."""
     found: list[dict[str, tuple[str, str]]] = [{} for _ in rows]
     together: dict[tuple[int, bool], list[Case]] = {}
     for row, own in zip(rows, found, strict=True):
         for order, case in cases(row, own):
-            # functions often refuse empty arrays, and each refusal costs more programs
+            # tiduc often refuses functions of empty arrays, and after each refusal, more programs must be compiled
             together.setdefault((order, "empty" in case.wanted), []).append(case)
     for (order, _), some in together.items():
         settle(some, order)
@@ -128,13 +132,16 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
 
 
 def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]:
-    """The row's cases, each with the highest order of PyTorch's derivatives."""
+    """The cases of a row, each with the highest order for which PyTorch has a derivative.
+
+    Kinds of inputs with equal shapes are one case. Kinds that PyTorch does not accept are left out.
+    """
     name, function, given = row
     grouped: dict[Any, Case] = {}
     for kind, change in KINDS.items():
         inputs = [change(x) for x in given]
         if kind == "empty" and (all(x.numel() for x in inputs) or "pdist" in name):
-            continue  # PyTorch's derivative of an empty pdist divides integers by zero, and ends the process
+            continue  # PyTorch's derivative of an empty pdist divides an integer by zero, which ends the process
         try:
             wanted = Reference(function, inputs)
         except Exception:  # noqa: BLE001  PyTorch has no value here
@@ -145,7 +152,10 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
 
 
 def settle(some: Sequence[Case], order: int) -> None:
-    """Judges the cases, with one program for all their derivatives. If it fails, each half gets a program."""
+    """Compiles one program for all cases, runs it, and stores the outcomes in `Case.found`.
+
+    If the program fails, each half of the cases gets a program of its own.
+    """
     try:
         program = compiled(some, order)
         results = {}
@@ -158,7 +168,7 @@ def settle(some: Sequence[Case], order: int) -> None:
                     [list(islice(got, len(own[i]))) for own in (w.results for w in now)]
                     for i in range(len(now[0].results))
                 ]
-    except Exception as error:  # noqa: BLE001  any exception but these is a fault of tiduc's
+    except Exception as error:  # noqa: BLE001  an exception other than a TiducError is a bug of tiduc
         if len(some) > 1:
             settle(some[: len(some) // 2], order)
             settle(some[len(some) // 2 :], order)
@@ -174,7 +184,7 @@ def settle(some: Sequence[Case], order: int) -> None:
 
 
 def compiled(some: Sequence[Case], order: int) -> Any:
-    """The compiled program of the cases and their derivatives."""
+    """The compiled program that computes all cases and their derivatives up to an order."""
     counts = [len(case.inputs) for case in some]
 
     def together(*tensors: Any) -> list[Any]:
@@ -188,7 +198,10 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 
 
 class Reference:
-    """PyTorch's values, VJPs and VJPs of VJPs of a function, for random cotangents, as far as PyTorch has them."""
+    """PyTorch's values, VJPs and VJPs of VJPs of a function, for random cotangents.
+
+    If PyTorch lacks a derivative, `arguments` and `results` are shorter.
+    """
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
         xs = [x.clone().requires_grad_() for x in inputs]
@@ -213,13 +226,13 @@ class Reference:
 
 
 def pulled(pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Any], create_graph: bool = False) -> Any:
-    """The cotangents of the inputs. `pairs` has outputs with their cotangents."""
+    """The cotangents of the inputs, by PyTorch. `pairs` are pairs of an output and its cotangent."""
     outputs, given = zip(*pairs, strict=True)
     return torch.autograd.grad(outputs, inputs, given, create_graph=create_graph, materialize_grads=True)
 
 
 def seed(y: Any, order: int) -> Any:
-    """A random cotangent of y, different for each order."""
+    """A random cotangent of y. It differs between orders."""
     part = draw(*y.shape, order + 2)[..., order]
     return (torch.complex(part, draw(*y.shape, order + 3)[..., order]) if y.is_complex() else part).to(
         y.dtype
@@ -231,7 +244,10 @@ def arrays(tensors: Sequence[Any]) -> list[Any]:
 
 
 def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
-    """The category and the reason. A NaN value means that the input is outside the function's domain."""
+    """The category and the reason for one kind of inputs. `wanted` are PyTorch's results, and `got` are tiduc's.
+
+    Where PyTorch's value is NaN, the input is outside the function's domain, and derivatives may differ.
+    """
     category, why = RIGHT, ""
     outside = np.isnan(wanted[0][0]) if wanted[0] else np.zeros([])
     for group, (expected, actual) in enumerate(zip(wanted, got, strict=True)):
@@ -265,7 +281,10 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """Which elements of x differ from y. Empty if none do; `BETTER` if only elements in `is_free` do."""
+    """A text about elements of x that differ from y.
+
+    Returns "" if no element differs, and `BETTER` if only elements in `is_free`, which may differ, do.
+    """
     if x.shape != y.shape:
         return f"shape {x.shape}, expected {y.shape}"
     finite = np.isfinite(y)
@@ -326,9 +345,9 @@ def main() -> int:
 
 
 def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]], before: str) -> str:
-    """The page: counts by group, and the functions that are refused or differ.
+    """The text of the page: counts for each group, and the functions that are refused or wrong.
 
-    Groups without results keep their lines of the page `before`.
+    The lines for groups without results are those of the text `before`.
     """
     lines = [
         "| functions | functions that ran | cases | " + " | ".join(CATEGORIES) + " |",
@@ -360,7 +379,7 @@ TITLES = {"wrong": "## Wrong", "refused": "## Refused"}
 
 
 def kept(text: str, start: str) -> str:
-    """The first line of a text that begins with `start`, or ""."""
+    """The first line of a text that begins with `start`. Returns "" if there is none."""
     return next((line for line in text.splitlines() if line.startswith(start)), "")
 
 
@@ -369,7 +388,7 @@ def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:
 
 
 def report(group: str, name: str, found: dict[str, tuple[str, str]]) -> None:
-    """Prints a function's wrong or refused results. Kinds of inputs with the same fault share a line."""
+    """Prints the wrong and refused outcomes of a function. Kinds of inputs with equal reasons share a line."""
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for kind, (category, why) in found.items():
         if category in ("wrong", "refused"):
@@ -381,7 +400,7 @@ def report(group: str, name: str, found: dict[str, tuple[str, str]]) -> None:
 
 
 def read(results: Path) -> dict[tuple[str, str], dict[str, tuple[str, str]]]:
-    """The last outcomes of each function, by group and name."""
+    """Maps each pair of a group and a function's name to its last outcomes in a file."""
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     return {
         (each["group"], each["name"]): each["outcomes"]

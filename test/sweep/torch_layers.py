@@ -1,4 +1,4 @@
-"""Functions of PyTorch for `torch_gradients.py`: arrays, networks, recurrent networks, control flow."""
+"""Test cases for `torch_gradients.py`: array functions, layers, recurrent networks and control flow of PyTorch."""
 
 from typing import Any
 
@@ -262,7 +262,7 @@ NETWORKS: list[Row] = [
 
 
 def recurrent(kind: str, **options: Any) -> Row:
-    """A recurrent network that takes its weights as arguments."""
+    """A test case of a recurrent layer. Its function takes the weights as arguments."""
     layer = getattr(torch.nn, kind)(3, 4, dtype=torch.float64, **options)
     names = [name for name, _ in layer.named_parameters()]
     weights = [draw(*p.shape) for p in layer.parameters()]

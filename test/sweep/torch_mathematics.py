@@ -1,4 +1,4 @@
-"""Functions of PyTorch for `torch_gradients.py`: linear algebra, Fourier transforms, complex and special functions."""
+"""Test cases for `torch_gradients.py`: linear algebra, Fourier transforms, complex and special functions of PyTorch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,27 +7,27 @@ import torch
 
 F, L, S, T = torch.nn.functional, torch.linalg, torch.special, torch.fft
 Row = tuple[str, Callable[..., Any], Sequence[Any]]
-"""A name for the table, a function of tensors, and its arguments."""
+"""A test case: its name, a function of tensors, and the arguments of the function."""
 
 
 def draw(*sizes: int) -> Any:
-    """Standard normal numbers in f64. All runs draw the same numbers."""
+    """A tensor of standard normal numbers in f64. They depend only on the sizes."""
     generator = torch.Generator().manual_seed(sum((i + 1) * n for i, n in enumerate(sizes)) + 7)
     return torch.randn(sizes, dtype=torch.float64, generator=generator)
 
 
 def positive(*sizes: int) -> Any:
-    """Numbers between 0.1 and about 3."""
+    """A tensor of random numbers between 0.1 and about 3."""
     return draw(*sizes).abs() + 0.1
 
 
 def small(*sizes: int) -> Any:
-    """Numbers between -0.9 and 0.9."""
+    """A tensor of random numbers between -0.9 and 0.9."""
     return 0.9 * torch.tanh(draw(*sizes))
 
 
 def imaginary(*sizes: int) -> Any:
-    """Complex numbers."""
+    """A tensor of random complex numbers."""
     return torch.complex(draw(*sizes), draw(*sizes[::-1]).reshape(sizes))
 
 
@@ -36,7 +36,7 @@ def symmetric(x: Any) -> Any:
 
 
 def definite(x: Any) -> Any:
-    """A Hermitian positive definite matrix."""
+    """The Hermitian positive definite matrix x x^H + 1."""
     return x @ x.mH + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -48,14 +48,17 @@ SIGNAL, SPECTRUM = draw(2, 8), imaginary(2, 5)
 
 
 def recomposed(x: Any, full: bool = False) -> Any:
-    """Parts of a singular value decomposition that do not depend on the signs of singular vectors."""
+    """The singular values of a matrix, and U V^H, which does not depend on the signs of singular vectors."""
     u, s, vh = L.svd(x, full_matrices=full)
     k = s.shape[-1]
     return s, u[..., :k] @ vh[..., :k, :]
 
 
 def scaled(x: Any, values: Any, vectors: Any) -> Any:
-    """Eigenvalues and eigenvectors, scaled so that the first entry of each vector is real and positive."""
+    """Sorts eigenvalues and eigenvectors, and makes the first element of each eigenvector real and positive.
+
+    The scaled vectors do not depend on the phases that a library chooses.
+    """
     first = vectors[..., :1, :]
     order = torch.argsort(values.real, stable=True)
     return values[order], (vectors * (first.abs() / first))[..., order]
