@@ -1,4 +1,4 @@
-"""Transformers and an LSTM in plain PyTorch, with the sizes of published models and random weights."""
+"""Transformers and an LSTM, written in PyTorch, with the sizes of published models and random weights."""
 
 from typing import Any
 
@@ -23,7 +23,10 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then two layers on each token. A normalization precedes each part, or follows it as in BERT."""
+    """A transformer block: attention, followed by two linear layers that are applied to each token.
+
+    A normalization precedes both parts or, with `after`, follows both, as in BERT.
+    """
 
     def __init__(self, width: int, heads: int, causal: bool = False, after: bool = False) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class Block(nn.Module):
 
 
 class Text(nn.Module):
-    """GPT-2 (causal) or BERT. Computes the logits of each token with the embedding's weights."""
+    """GPT-2 if `causal` is set, else BERT. The weights of the embedding also compute the logits of each token."""
 
     def __init__(self, vocabulary: int, causal: bool, depth: int = 12, width: int = 768) -> None:
         super().__init__()
@@ -55,7 +58,7 @@ class Text(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer on patches of the image and a class token."""
+    """A vision transformer. Its tokens are the patches of an image and a class token."""
 
     def __init__(self, depth: int = 12, width: int = 768, side: int = 224, patch: int = 16) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class ViT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A language model: an embedding, two LSTM layers, and the logits."""
+    """A language model with an embedding, two LSTM layers, and a linear layer that computes the logits."""
 
     def __init__(self, vocabulary: int = 1000, width: int = 256) -> None:
         super().__init__()

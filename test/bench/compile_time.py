@@ -1,16 +1,16 @@
-"""Splits the time to compile networks of real sizes into parts: python test/bench/compile_time.py [--help]
+"""Measures the parts of the time to compile networks of real sizes: python test/bench/compile_time.py [--help]
 
-The programs are the gradients of the networks in networks.py with respect to all parameters. The columns are seconds of
-processor time, which other load on the machine changes less than wall time:
+The programs are the gradients of the networks in networks.py with respect to all parameters. These columns are seconds
+of processor time, which other load on the machine changes less than wall time:
 
-    passes        tiduc: merge, lower, and the rewrites for IREE
-    dispatches    IREE, from StableHLO to executables: fusion, schedule, memory
-    codegen       IREE, from executables to LLVM's dialect: tiles, vectors, buffers
-    LLVM          IREE, from LLVM's dialect to the module: LLVM, linker, VM code
-    XLA           XLA, for the same gradient
+    passes        tiduc's passes: merge, lower, and the rewrites for IREE
+    dispatches    IREE's compiler from StableHLO to executables: fusion, scheduling, memory
+    codegen       IREE's compiler from executables to LLVM's dialect: tiling, vectorization, bufferization
+    LLVM          IREE's compiler from LLVM's dialect to the module: LLVM, linker, VM code
+    XLA           XLA's compiler for the same gradient
 
-Three columns count `executables`: all; those that differ in more than constants (`bodies`); and those that differ in
-more than sizes and constants (`kinds`).
+The other columns are numbers of executables: of all executables (`executables`), of different executables if names and
+constants are ignored (`bodies`), and of different executables if sizes are ignored, too (`kinds`).
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measured(name: str, without_xla: bool) -> Sequence[float]:
-    """The figures of a network, in the order of the table's columns."""
+    """The figures of a network, in the order of `COLUMNS`."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -80,9 +80,9 @@ def measured(name: str, without_xla: bool) -> Sequence[float]:
 
 
 def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
-    """Compiles a source, or compiles it up to a phase.
+    """Compiles a source to the end, or up to a phase of IREE's compiler.
 
-    Returns whether IREE succeeds, the processor time, and the result.
+    Returns whether IREE succeeds, the processor time in seconds, and the result.
     """
     before = used()
     try:
@@ -93,7 +93,7 @@ def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
 
 
 def bodies(text: str) -> list[str]:
-    """The texts of a program's executables, without names and constants."""
+    """The texts of the executables in a program. Names and constants are replaced by placeholders."""
     return [_CONSTANT.sub(r"\1C\2", _NAME.sub("@", body)) for body in _EXECUTABLE.findall(text)]
 
 

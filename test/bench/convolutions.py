@@ -1,10 +1,10 @@
-"""Convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
+"""Times convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
 
-Times the convolution (`forward`) and its gradients with respect to the image and to the kernel, for shapes of ResNet,
-MobileNet, EfficientNet, ConvNeXt and UNet, in f32. `tiduc compile` and XLA compile the programs; PyTorch runs op by op.
-The figures are the least time of a call in microseconds, the ratios of tiduc's time to the other times, and the peak
-memory of a call in KiB, with arguments and results. Calls take turns. With --threads 1, processor time is measured, so
-that other load on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
+The programs are convolutions (`forward`) and their gradients with respect to the image and to the kernel, for shapes of
+ResNet, MobileNet, EfficientNet, ConvNeXt and UNet, in f32. `tiduc compile` and XLA compile the programs. PyTorch runs
+them op by op. The figures are the least time of a call in microseconds, tiduc's time divided by the other times, and
+the peak memory of a call in KiB, including arguments and results. The calls alternate. With --threads 1, processor time
+is measured, which other load on the machine hardly changes. With --write, the table is written to docs/benchmarks.md.
 """
 
 import argparse
@@ -35,7 +35,10 @@ DIRECTIONS = ("forward", "image", "kernel")
 
 
 class Shape(NamedTuple):
-    """A convolution of square images with square windows. `outputs` is the number of the result's features."""
+    """The sizes of a convolution of square images with square windows.
+
+    `inputs` and `outputs` are numbers of channels. With `last`, channels are the last dimension.
+    """
 
     batch: int
     size: int
@@ -50,7 +53,7 @@ class Shape(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """The padding on each side. It keeps the image size for an odd window, and is 0 for an even window."""
+        """The padding on each side. For an odd window, it preserves the size of the image at stride 1; else it is 0."""
         return self.dilation * (self.window // 2) if self.window % 2 else 0
 
 
@@ -79,7 +82,7 @@ SHAPES = {
     "dilated": Shape(1, 28, 64, 64, 3, dilation=2),
     "grouped": Shape(1, 28, 128, 128, 3, groups=32),
 }
-"""The shapes by name."""
+"""Maps names to shapes of convolutions."""
 
 
 def main() -> None:
@@ -107,7 +110,7 @@ def main() -> None:
 
 
 def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
-    """The convolution in JAX. The kernel has PyTorch's layout; with channels last, it is (window, in, out)."""
+    """The convolution in JAX. The kernel has the layout OIHW as in PyTorch or, with channels last, HWIO."""
     numbers = ("NHWC", "HWIO", "NHWC") if s.last else ("NCHW", "OIHW", "NCHW")
     ends = [(s.padding, s.padding)] * 2
     if s.transposed:
@@ -126,7 +129,7 @@ def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
 
 
 def arguments(s: Shape) -> list[Any]:
-    """An image and a kernel, as arguments of the convolution in JAX."""
+    """A random image and a random kernel, in the layout of the convolution in JAX."""
     draw = np.random.default_rng(0).standard_normal
     image, window = [s.size] * 2, [s.window] * 2
     kernel = [s.inputs, s.outputs] if s.transposed else [s.outputs, s.inputs // s.groups]
@@ -136,10 +139,13 @@ def arguments(s: Shape) -> list[Any]:
 
 
 def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], list[Any]]:
-    """PyTorch's convolution or gradient. The call returns arrays in JAX's layout."""
+    """A function that computes the convolution or its gradient by PyTorch.
+
+    The result has the layout of JAX's result.
+    """
     orders = [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
     tensors = [torch.from_numpy(np.asarray(x)) for x in given]
-    if s.last:  # permute reorders dimensions, but not the elements in memory
+    if s.last:  # permute changes the order of dimensions, but not of elements in memory
         tensors = [x.permute(order) for x, order in zip(tensors, orders, strict=False)]
     numbers = [s.stride] * 2, [s.padding] * 2, [s.dilation] * 2, s.transposed, [0, 0], s.groups
 
@@ -159,7 +165,7 @@ def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], lis
 
 
 def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """For each way, the time in microseconds and the memory in KiB."""
+    """Maps each engine to the time of a call in microseconds and the memory in KiB."""
     given, function = arguments(s), of_jax(s)
     if direction != "forward":
         y = jax.eval_shape(function, *given)
@@ -183,13 +189,13 @@ def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str
 def least(
     calls: Mapping[str, Callable[[], Any]], seconds: float, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """The least time of each call in microseconds."""
+    """The least time of each call in microseconds. The calls alternate."""
     times = dict.fromkeys(calls, math.inf)
     end, rounds = time.perf_counter() + seconds, 0
     while time.perf_counter() < end or rounds < 5:
         rounds += 1
         for way, call in calls.items():
-            for _ in range(2):  # the first call also waits for the previous candidate's threads
+            for _ in range(2):  # the first call may be slow because threads of the previous engine still run
                 started = clock()
                 call()
                 times[way] = min(times[way], clock() - started)
@@ -197,7 +203,7 @@ def least(
 
 
 def table(rows: Mapping[str, Mapping[str, tuple[float, float]]], threads: int) -> Iterator[str]:
-    """Markdown: a description of the machine, geometric means of ratios, and the table."""
+    """Yields the lines of the report in Markdown: a description of the machine, means of ratios, and the table."""
     yield f"\n{machine()}; {threads} threads\n"
     for way in (TORCH, XLA):
         ratios = {name: row[TIDUC][0] / row[way][0] for name, row in rows.items()}

@@ -1,10 +1,11 @@
 """Times gradients of randomly drawn architectures: python test/bench/drawn.py [--help]
 
-No kernel can be fitted to this benchmark, because each seed draws other architectures. The seed, by default the date,
-draws architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
-and numbers of layers. It also draws the side of images and the length of texts. The gradient of a scalar toward all
-weights, in f32 and on one thread, is measured as in `real_sizes.py`. Each architecture has a process of its own. The
-journal has the rows of all runs. With --write, their table goes to docs/benchmarks.md.
+The seed, by default the date, determines the architectures, so that nobody can tune kernels for this benchmark. They
+are architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
+and numbers of layers. The seed also determines the height and width of images and the length of texts. The gradient of
+a scalar with respect to all weights, in f32 and on one thread, is measured as in `real_sizes.py`. Each architecture
+runs in its own process. The journal has a line for each architecture of all runs. With --write, a table of the journal
+is written to docs/benchmarks.md.
 """
 
 import argparse
@@ -39,7 +40,7 @@ Record = dict[str, Any]
 
 
 def record(architecture: Any, side: int, length: int, seconds: float, without: Sequence[str]) -> Record:
-    """The figures of an architecture, or the reason why there are none."""
+    """Measures an architecture. Returns its figures, or the error message if it fails."""
     from entries import Loss
     from real_sizes import IREE, compared
     from shrinking import Size
@@ -47,7 +48,7 @@ def record(architecture: Any, side: int, length: int, seconds: float, without: S
     try:
         module, inputs = architecture.build(Size(0, 0, side, length, published=True))
         row = compared(Loss(module), inputs, 1, seconds, (*without, IREE))
-    except Exception as error:  # packages raise exceptions of any kind
+    except Exception as error:  # packages raise exceptions of many types
         message = re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))
         return {"failed": f"{type(error).__name__}: {message[:200]}"}
     figures = {"times": row.times, "memory": row.memory, "seconds": row.seconds}
@@ -59,10 +60,10 @@ def record(architecture: Any, side: int, length: int, seconds: float, without: S
 
 
 def run(given: argparse.Namespace) -> None:
-    """Measures drawn architectures until `count` of them have figures. Appends their records to the journal."""
+    """Measures drawn architectures until `count` of them have figures, and appends all records to the journal."""
     from catalog import architectures, draw
 
-    every = [each for each in architectures() if not each.training]  # dropout masks differ from PyTorch's
+    every = [each for each in architectures() if not each.training]  # dropout masks differ
     random, measured = Random(given.seed), 0
     known = {(each["seed"], each["title"]) for each in records(given.journal)}
     for architecture in draw(given.seed, len(every), every):
@@ -91,12 +92,12 @@ def records(journal: Path) -> list[Record]:
 
 
 def ratios(rows: Sequence[Record], kind: str, way: str) -> list[float]:
-    """Tiduc's figures of a kind, divided by those of another way, for the rows that have both."""
+    """For each row, tiduc's figure divided by the figure of another way. Leaves out rows that lack a figure."""
     return [row[kind][TIDUC] / row[kind][way] for row in rows if way in row[kind] and row[kind][way] > 0]
 
 
 def report(found: Sequence[Record]) -> Iterator[str]:
-    """Markdown: a line for each run, and a line for each network of the last run."""
+    """Yields the lines of the report in Markdown: a table of all runs, and a table of the networks of the last run."""
     heads = "time / PyTorch", "above 1.0", "largest", "/ torch.compile", "/ XLA", "memory / PyTorch"
     yield f"\n| seed | networks | {' | '.join(heads)} | to compile / XLA | largest error |"
     yield "|---|" + "---:|" * 9
@@ -122,7 +123,7 @@ def report(found: Sequence[Record]) -> Iterator[str]:
 
 
 def mean(values: Sequence[float]) -> str:
-    """The geometric mean with two digits, or a dash for no values."""
+    """The geometric mean with two digits. Returns a dash if there are no values."""
     return f"{statistics.geometric_mean(values):.2f}" if values else "-"
 
 

@@ -1,8 +1,9 @@
-"""A training step of a small network op by op, by eager arrays and by PyTorch: python test/bench/eager.py
+"""Times a training step of a small network with eager arrays and with PyTorch: python test/bench/eager.py [--parts]
 
-The network is that of examples/eager_mlp.py: two hidden layers of 32 units, 256 points. A step is forward, backward and
-the update of six parameters. Rounds of both alternate in one process on one core; the times are medians of processor
-time. `--parts` prints the times of the parts of tiduc's step.
+The network is that of examples/eager_mlp.py: it has two hidden layers of 32 units, and a batch has 256 points. A step
+is the forward pass, the backward pass and the update of six parameters. Steps of both libraries alternate in one
+process on one core. The figures are medians of processor time. With `--parts`, also prints the times of the parts of
+tiduc's step.
 """
 
 import os
@@ -98,12 +99,12 @@ def seconds(f: Callable[[], Any]) -> float:
 
 
 def steps(net: OfTiduc | OfTorch) -> float:
-    """The time of a step, in seconds."""
+    """The mean processor time of `STEPS` steps, in seconds."""
     return seconds(lambda: [step(net) for _ in range(STEPS)]) / STEPS
 
 
 def parts(net: OfTiduc) -> str:
-    """The medians of forward, backward and update, in microseconds."""
+    """A text with the median times of the forward pass, the backward pass and the update, in microseconds."""
     times: list[list[float]] = [[], [], []]
     for _ in range(ROUNDS * STEPS):
         held: list[Any] = []

@@ -1,15 +1,14 @@
-"""Compares rewrites for speed with flags of IREE: python test/bench/flags.py [--help]
+"""Compares tiduc's rewrites for speed with flags of IREE's compiler: python test/bench/flags.py [--help]
 
-For each rewrite of backends/iree/fast/ and each program that it should make faster, prints the times of a call in one
-thread:
+For each rewrite of backends/iree/fast/ and each program that it should make faster, prints the time of a call in one
+thread as `tiduc compile` compiles the program (`today`, in microseconds), and other times divided by this time:
 
-    today         microseconds, as `tiduc compile` compiles the program
-    without       without the rewrite, divided by today's time: above 1, the rewrite makes the program faster
-    --no-fast     without any rewrite or flag for speed, divided by today's time
-    FLAG          with an additional flag for IREE's compiler, divided by today's time
-    w/o + FLAG    with the flag and without the rewrite, divided by today's time: about 1 if the flag can replace it
+    without       the time without the rewrite; above 1 if the rewrite makes the program faster
+    --no-fast     the time without any rewrite or flag for speed
+    FLAG          the time with an additional flag for IREE's compiler
+    w/o + FLAG    the time with the flag and without the rewrite; about 1 if the flag can replace the rewrite
 
-Times are medians of processor time; the calls take turns. A program that IREE cannot compile has no time.
+Times are medians of processor time, and the calls alternate. Programs that IREE cannot compile are left out.
 """
 
 import argparse
@@ -40,7 +39,7 @@ FLAGS = {
     "channels-last": "--iree-preprocessing-pass-pipeline="
     "builtin.module(util.func(iree-preprocessing-convert-conv-to-channels-last))",
 }
-"""Flags of IREE's compiler, keyed by short names."""
+"""Maps short names to flags of IREE's compiler."""
 
 
 def main() -> None:
@@ -64,7 +63,10 @@ def main() -> None:
 
 
 def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -> dict[str, float]:
-    """The median microseconds of a call for each way to compile the program. Omits ways that do not compile."""
+    """The median time of a call in microseconds, for each way to compile the program.
+
+    Leaves out the ways for which IREE cannot compile the program.
+    """
     text, arguments = PROGRAMS[program]()
     calls: dict[str, Callable[[], Any]] = {}
 
@@ -94,13 +96,13 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
 
 @contextmanager
 def in_one_thread() -> Iterator[None]:
-    """A context in which programs are prepared as if they had too little work for a second thread."""
+    """A context in which programs are compiled for one thread, as if they had too little work for several."""
     with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False, beside=0)):
         yield
 
 
 def sources_of(program: tiduc.Program) -> list[Source]:
-    """The sources of the attempts to compile a program for one thread."""
+    """The sources for IREE of all attempts to compile a program, for one thread."""
     with in_one_thread():
         return [*prepare.Prepared(program.lower(), Options()).applicable()]
 
@@ -112,7 +114,7 @@ def module_of(
     flags: Sequence[str] = (),
     cached: bool = False,
 ) -> bytes:
-    """The compiled module of a program, for one thread or for the number of threads that `tiduc compile` chooses."""
+    """The compiled module of a program. With `threads` 1, it is compiled for one thread, else as by `tiduc compile`."""
     with in_one_thread() if threads == 1 else nullcontext():
         return build(program.lower(), Options(fast=fast, cached=cached), flags)
 
@@ -122,7 +124,10 @@ work = prepare.work
 
 @contextmanager
 def left_out(rewrite: str) -> Iterator[None]:
-    """A context without a rewrite: without the passes and patterns of a module, a part of a pass, or a flag."""
+    """A context in which programs are compiled without a rewrite.
+
+    A rewrite is the passes and patterns of a module of backends/iree/fast/, a part of a pass, or a flag.
+    """
     part = REWRITES[rewrite].part
     if part is not None:
         with patch(*part):
@@ -141,12 +146,12 @@ def left_out(rewrite: str) -> Iterator[None]:
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The median microseconds of processor time of each call; the calls take turns."""
+    """The median processor time of each call in microseconds. The calls alternate."""
     times: dict[str, list[float]] = {way: [] for way in calls}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for way, call in calls.items():
-            call()  # brings the data back into the caches
+            call()  # loads the data into the caches
             started = time.thread_time()
             call()
             times[way].append(time.thread_time() - started)

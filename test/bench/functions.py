@@ -1,7 +1,7 @@
-"""The functions that suite.py differentiates, written in JAX. Benchmarks of differentiation use functions like them.
+"""The functions that suite.py differentiates, written in JAX. Most are typical for benchmarks of differentiation.
 
-Each is written as a user would write it, without adjustments for a differentiator or a compiler. Sizes are those of a
-laptop: a gradient takes between tens of microseconds and tens of milliseconds.
+Each function is written as a user would write it, without adjustments for a differentiator or a compiler. A gradient
+takes between tens of microseconds and tens of milliseconds on a laptop.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,10 @@ class Function(NamedTuple):
 
 
 def gmm(weights: Any, means: Any, logs: Any, lower: Any, x: Any) -> Any:
-    """weights: (k,), means: (k, d).
+    """The negative log-likelihood of a mixture of k Gaussians. weights: (k,), means: (k, d), x: (n, d).
 
-    Each Cholesky factor has the logs of its diagonal, (k, d), and a lower part, (k, d, d).
+    The Cholesky factors of the precision matrices have the logarithms of their diagonals in `logs`: (k, d), and their
+    strictly lower triangles in `lower`: (k, d, d).
     """
     roots = jnp.exp(logs)[:, :, None] * jnp.eye(x.shape[1], dtype=x.dtype) + jnp.tril(lower, -1)
     centred = x[:, None, :] - means
@@ -44,11 +45,14 @@ def gmm_arguments(rng: np.random.Generator) -> list[Any]:
     return [normal(k), normal((k, d)), 0.1 * normal((k, d)), 0.3 * normal((k, d, d)), normal((n, d))]
 
 
-# ---- lstm: two layers over a text, one step after the other -------------------------------------------------
+# ---- lstm: a language model with two LSTM layers ------------------------------------------------------------
 
 
 def lstm(weights: Any, biases: Any, out: Any, text: Any) -> Any:
-    """weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h) of zeros and ones."""
+    """The loss of a language model. `text` has a one-hot row for each character.
+
+    weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h).
+    """
     hidden = out.shape[0]
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
@@ -78,7 +82,7 @@ def lstm_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def kmeans(centres: Any, points: Any) -> Any:
-    """centres: (k, d), points: (n, d)."""
+    """The sum of the squared distances of points to their nearest centres. centres: (k, d), points: (n, d)."""
     distances = jnp.sum((points[:, None, :] - centres) ** 2, axis=-1)
     return jnp.sum(jnp.min(distances, axis=1))
 
@@ -87,11 +91,14 @@ def kmeans_arguments(rng: np.random.Generator) -> list[Any]:
     return [rng.standard_normal((16, 8)), rng.standard_normal((2000, 8))]
 
 
-# ---- bundle: the error of reprojected points over all views ---------------------------------------------------
+# ---- bundle: bundle adjustment, the error of reprojected points in all views -----------------------------------
 
 
 def bundle(cameras: Any, points: Any, weights: Any, of_camera: Any, of_point: Any, seen: Any) -> Any:
-    """cameras: (n, 11): rotation vector, centre, focal length, principal point, radial distortion; seen: (views, 2)."""
+    """The error of reprojected points. View i shows the point `of_point[i]` of camera `of_camera[i]` at `seen[i]`.
+
+    A camera has 11 numbers: rotation vector, centre, focal length, principal point, and radial distortion.
+    """
     camera, x = cameras[of_camera], points[of_point]
     rotation, centre = camera[:, :3], camera[:, 3:6]
     squared = jnp.sum(rotation**2, axis=1, keepdims=True)
@@ -121,11 +128,11 @@ def bundle_arguments(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-# ---- ode: reaction and diffusion on a line, by Runge and Kutta's steps ------------------------------------------
+# ---- ode: a reaction-diffusion equation on a line, solved by the Runge-Kutta method -----------------------------
 
 
 def ode(initial: Any, rates: Any) -> Any:
-    """initial: (2, n), rates: (4,); 100 steps."""
+    """The sum of the squares of the solution after 100 steps. initial: (2, n), rates: (4,)."""
 
     def slope(y: Any) -> Any:
         u, v = y
@@ -151,16 +158,17 @@ def ode_arguments(rng: np.random.Generator) -> list[Any]:
     return [1 + 0.1 * rng.standard_normal((2, 128)), np.array([1.0, 2.0, 0.5, 0.2])]
 
 
-# ---- hand: the points of a skinned hand and where they are seen ---------------------------------------------------
+# ---- hand: hand tracking, the error of the vertices of a hand with linear blend skinning --------------------------
 
 FINGERS = 5
 JOINTS = 4
 
 
 def hand(pose: Any, base: Any, skin: Any, vertices: Any, seen: Any) -> Any:
-    """pose: (6 + 3 * 20,): position and rotation, then three angles per joint; base: (21, 3) offsets of bones.
+    """The sum of the squared distances between the vertices of a posed hand and the observed points `seen`: (v, 3).
 
-    skin: (21, v) weights, vertices: (v, 3), seen: (v, 3).
+    pose: (6 + 3 * 20,) has position and rotation, then three angles for each joint. base: (21, 3) has the offsets of
+    bones, skin: (21, v) the weights of skinning, and vertices: (v, 3) the vertices, relative to a bone.
     """
 
     def turn(angles: Any) -> Any:
@@ -203,7 +211,10 @@ def hand_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def images(first: Any, second: Any, x: Any) -> Any:
-    """Two convolutions in PyTorch's image layout. first: (16, 3, 3, 3), second: (32, 16, 3, 3), x: (8, 3, 32, 32)."""
+    """The mean square after two convolutions with channels first. x: (8, 3, 32, 32).
+
+    first: (16, 3, 3, 3), second: (32, 16, 3, 3).
+    """
     numbers = ("NCHW", "OIHW", "NCHW")
     y = jax.nn.relu(lax.conv_general_dilated(x, first, (1, 1), "SAME", dimension_numbers=numbers))
     y = lax.conv_general_dilated(y, second, (2, 2), "SAME", dimension_numbers=numbers)
@@ -216,7 +227,7 @@ def images_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    """Multi-head attention over a long text; q, k and v are (heads, n, d)."""
+    """The sum of the squares of multi-head attention over a long text. q, k, v: (heads, n, d)."""
     scores = jnp.einsum("hnd,hmd->hnm", q, k) / np.float32(np.sqrt(q.shape[-1]))
     return jnp.sum(jnp.einsum("hnm,hmd->hnd", jax.nn.softmax(scores), v) ** 2)
 

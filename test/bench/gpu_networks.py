@@ -1,9 +1,9 @@
-"""Compares gradients of networks on a GPU with PyTorch, run op by op: python test/bench/gpu_networks.py [--help]
+"""Times gradients of networks on a GPU, by tiduc and by PyTorch op by op: python test/bench/gpu_networks.py [--help]
 
-The networks are those of networks.py, in f32, with arguments and results in the GPU's memory. PyTorch multiplies
-without TF32. For each network, prints the least milliseconds of a call by tiduc and by PyTorch, the ratio of these
-times, the largest relative error of a gradient, and the wall time to compile in seconds. With --profile, also prints
-the kernels that take most of the time. All networks are compiled, in parallel, before the first is timed.
+The networks are those of networks.py, in f32. Arguments and results are in the GPU's memory. PyTorch multiplies without
+TF32. For each network, prints the least time of a call of tiduc's gradient and of PyTorch's in milliseconds, the ratio
+of these times, the largest relative error of a gradient, and the wall time to compile in seconds. With --profile, also
+prints the kernels that take most of the time. All networks are compiled in parallel before the first one is timed.
 """
 
 import argparse
@@ -45,14 +45,17 @@ def main() -> None:
 
 
 def gradient(name: str) -> tuple[Any, Any, Any]:
-    """A network's module, an image, and tiduc's gradient with respect to all parameters."""
+    """The module of a network, its input, and tiduc's gradient with respect to all parameters."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     return module, image, tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
 
 
 def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
-    """The compiled gradient of a network for a target, or the compiler's diagnostic; and the seconds to compile."""
+    """The compiled gradient of a network for a target, and the seconds to compile it.
+
+    Returns the error message instead of the gradient if it cannot be compiled.
+    """
     name, target = job
     _, _, derived = gradient(name)
     start = time.perf_counter()
@@ -64,7 +67,7 @@ def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
 
 
 def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: bool) -> str:
-    """A line of the table. With `profiled`, also the profile."""
+    """The line of the table for a network. With `profiled`, the lines of the profile follow."""
     if isinstance(vmfb, str):
         return f"{name:10} {vmfb}"
     module, image, derived = gradient(name)
@@ -93,7 +96,7 @@ def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: boo
 
 
 def least(call: Callable[[], Any]) -> float:
-    """The least milliseconds of several calls, after two calls that are not timed."""
+    """The least time of `CALLS` calls in milliseconds, after two calls whose time is ignored."""
     times = []
     for _ in range(CALLS + 2):
         start = time.perf_counter()
@@ -103,7 +106,7 @@ def least(call: Callable[[], Any]) -> float:
 
 
 def kernels(call: Callable[[], Any]) -> list[str]:
-    """The kernels that take most of a call: milliseconds, count and name of each."""
+    """A line for each of the kernels that take most of the time of a call: milliseconds, number of runs, and name."""
     with profile(activities=[ProfilerActivity.CUDA]) as record:
         call()
         torch.cuda.synchronize()

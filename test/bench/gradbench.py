@@ -1,12 +1,13 @@
-"""tiduc as a tool of GradBench (https://gradben.ch), and a table of its problems.
+"""Runs tiduc as a tool of GradBench (https://gradben.ch), and prints a table of times for GradBench's problems.
 
-    python test/bench/gradbench.py                    answers GradBench's messages on standard input, one per line
-    python test/bench/gradbench.py --tool jax         the same problems, by jax.grad and XLA
-    python test/bench/gradbench.py --table            small inputs for both: the least time of a call, in microseconds
+    python test/bench/gradbench.py                    answers messages of GradBench on standard input, one in a line
+    python test/bench/gradbench.py --tool jax         answers them with jax.grad and XLA instead of tiduc
+    python test/bench/gradbench.py --table            prints a table for small inputs, with tiduc and JAX
     python test/bench/gradbench.py --table --beside 'pytorch=python .../tools/pytorch/run.py'
 
-With --table, this script sends the messages, and exits if the answers of two tools differ. The time of a call includes
-conversions from and to NumPy arrays, but not compilation. --beside adds another tool of GradBench.
+With --table, this script sends messages to tiduc, JAX and the tools of GradBench in --beside. It exits if the answers
+of two tools differ. The table has the least time of a call in microseconds. This time includes conversions from and to
+NumPy arrays, but not compilation.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import tiduc
 jax.config.update("jax_enable_x64", True)
 Call = Callable[[], Sequence[Array]]
 
-# ---- tools: a function without arguments that computes what a message requests ---------------------------------------
+# ---- tools: each returns a function without arguments that computes the result which a message requests --------------
 
 
 def by_tiduc(function: Callable[..., Any], arrays: list[Array], asked: str, wrt: Sequence[int]) -> Call:
@@ -63,18 +64,17 @@ def by_jax(function: Callable[..., Any], arrays: list[Array], asked: str, wrt: S
 
 
 def rows_alone(function: Callable[..., Any], wrt: Sequence[int]) -> Callable[..., Any]:
-    """The blocks of the Jacobian, row by row."""
+    """A function that computes the diagonal blocks of the Jacobian, one block for each row of the arguments."""
     return jax.vmap(jax.jacrev(lambda *rows: function(*(row[None] for row in rows))[0], tuple(wrt)))
 
 
 TOOLS = {"tiduc": by_tiduc, "jax": by_jax}
 
-# ---- the protocol: one JSON object per line
-# ---------------------------------------------------------------------------
+# ---- the protocol: one JSON object per line --------------------------------------------------------------------------
 
 
 def answers(tool: str, messages: Iterator[str]) -> Iterator[Json]:
-    """The response to each message."""
+    """Yields the response to each message."""
     for line in messages:
         message = json.loads(line)
         response = {"id": message["id"]}
@@ -85,13 +85,13 @@ def answers(tool: str, messages: Iterator[str]) -> Iterator[Json]:
         elif message["kind"] == "evaluate":
             try:
                 response |= evaluated(tool, message["module"], message["function"], message["input"])
-            except Exception as error:  # GradBench records the error and continues
+            except Exception as error:  # GradBench records the error and continues with the next message
                 response |= {"success": False, "error": f"{type(error).__name__}: {error}"}
         yield response
 
 
 def evaluated(tool: str, module: str, function: str, given: Any) -> Json:
-    if module == "hello":  # the request has a number, and is not repeated
+    if module == "hello":  # the input of this problem is a number, and its calls are not timed
         asked, x = {"square": VALUE, "double": GRADIENT}[function], np.array(given, np.float64)
         (output,) = TOOLS[tool](lambda x: x * x, [x], asked, (0,))()
         return {"success": True, "output": float(output)}
@@ -100,7 +100,7 @@ def evaluated(tool: str, module: str, function: str, given: Any) -> Json:
     whole = problem.whole(given)
     arrays = [np.array(whole[name], np.float64) for name in problem.arrays]
     objective = problem.objective(given)
-    if module == "ode" and asked == GRADIENT:  # gradient of the last element
+    if module == "ode" and asked == GRADIENT:  # GradBench requests the gradient of the last element
         call = TOOLS[tool](lambda x: objective(x)[-1], arrays, asked, problem.wrt)
     else:
         call = TOOLS[tool](objective, arrays, asked, problem.wrt)
@@ -120,11 +120,11 @@ def _output(problem: Problem, asked: str, given: Json, results: Sequence[Array])
     return problem.output(given, [results[0] / results[1]] if asked == NEWTON else results)
 
 
-# ---- the other side: small inputs, and a table -----------------------------------------------------------------------
+# ---- the table: sends messages with small inputs to the tools --------------------------------------------------------
 
 
 class Tool(NamedTuple):
-    """A process that answers messages."""
+    """A process that answers GradBench's messages."""
 
     name: str
     process: "subprocess.Popen[str]"
@@ -146,7 +146,7 @@ def started(name: str, command: Sequence[str]) -> Tool:
 
 
 def compare(module: str, names: tuple[str, list[Any]], wanted: Any, found: Any) -> None:
-    """Exits if two outputs differ by more than GradBench's tolerance, in GradBench's measure."""
+    """Exits if two outputs differ by more than the tolerance of GradBench."""
     x, y = (np.array(leaves(output)) for output in (wanted, found))
     if x.shape != y.shape or np.any(np.abs(x - y) > 1e-4 * np.maximum(1, np.abs(x) + np.abs(y))):
         sys.exit(f"{module}: {names} differ")
@@ -158,7 +158,7 @@ def leaves(output: Any) -> list[float]:
 
 
 def table(tools: Sequence[Tool], seconds: float, only: Sequence[str]) -> Iterator[str]:
-    """A line for each problem, function and input, with the least time of each tool."""
+    """Yields the lines of a table: a line for each problem, function and input, with the least time of each tool."""
     yield f"| problem | function | input | {' | '.join(tool.name for tool in tools)} |"
     yield f"|---|---|---|{'---:|' * len(tools)}"
     for module in only:

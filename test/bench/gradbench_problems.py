@@ -1,6 +1,7 @@
 """Problems of GradBench (https://gradben.ch) for gradbench.py, written in JAX from GradBench's descriptions.
 
-Each function takes arrays of f64. `inputs` are small inputs in GradBench's form, for use without GradBench.
+Each function takes arrays of f64. `Problem.inputs` returns small inputs in GradBench's format, for use without
+GradBench.
 """
 
 import math
@@ -20,28 +21,28 @@ Json = dict[str, Any]
 VALUE, GRADIENT, NEWTON, BLOCKS = "value", "gradient", "newton", "blocks"
 """The kinds of results: the objective, its gradient, a step of Newton's method, and blocks of the Jacobian.
 
-The step is the gradient over the Hessian's diagonal. The blocks are for problems in which a row of the results depends
-only on the same row of the arguments.
+A step of Newton's method is the gradient divided by the diagonal of the Hessian. Blocks are for problems in which each
+row of the results depends only on one row of each argument, so that the Jacobian is block-diagonal.
 """
 
 
 Form = Callable[[Json, Sequence[Array]], Any]
-"""A function from an input and arrays to the result in GradBench's form."""
+"""A function that converts arrays to GradBench's format. Its arguments are the input of the problem and the arrays."""
 
 
 class Problem(NamedTuple):
-    """An objective, the input's fields that are its arguments, and the positions of differentiated arguments."""
+    """A problem. `objective` maps an input in GradBench's format to a function of arrays."""
 
     objective: Callable[[Json], Callable[..., Any]]
-    arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
-    wrt: tuple[int, ...]
-    functions: dict[str, str]  # GradBench's function names, and the kinds of results that they request
-    output: Form  # returns a derivative in GradBench's form
+    arrays: tuple[str, ...]  # the fields of an input that are the arguments of the objective, in order
+    wrt: tuple[int, ...]  # the positions of the differentiated arguments
+    functions: dict[str, str]  # GradBench's names of functions -> the kinds of results that they request
+    output: Form  # converts a derivative
     inputs: Callable[[np.random.Generator], list[tuple[str, Json]]]
-    value: Form = lambda _, results: results[0].tolist()  # returns the objective in GradBench's form
+    value: Form = lambda _, results: results[0].tolist()  # converts the value of the objective
     whole: Callable[[Json], Json] = lambda given: (
         given
-    )  # repeats entries that GradBench sends once for all rows
+    )  # repeats the fields that GradBench sends only once for all rows
 
 
 def flat(_: Json, derivatives: Sequence[Array]) -> list[float]:
@@ -75,7 +76,7 @@ def gmm(given: Json) -> Callable[..., Any]:
 
 
 def log_sum_exp(x: Any) -> Any:
-    """The logarithm of the sum of exponentials over the last axis, by definition."""
+    """The logarithm of the sum of exponentials over the last axis, computed without overflow."""
     largest = jnp.max(x, axis=-1, keepdims=True)
     return largest[..., 0] + jnp.log(jnp.sum(jnp.exp(x - largest), axis=-1))
 
@@ -133,7 +134,7 @@ def lse_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
     return [(f"n={n}", {"x": rng.uniform(size=n).tolist()}) for n in (2500, 40000)]
 
 
-# ---- ode: y_i' = x_i y_(i-1), by Runge and Kutta's steps to t = 2 ---------------------------------------------------
+# ---- ode: y_i' = x_i y_(i-1), solved by the Runge-Kutta method up to t = 2 -----------------------------------------
 
 
 def ode(given: Json) -> Callable[..., Any]:
@@ -160,7 +161,7 @@ def ode_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
     return [(f"n={n},s={s}", {"x": rng.uniform(size=n).tolist(), "s": s}) for n, s in sizes]
 
 
-# ---- lstm: cells with diagonal weights, which read the characters of a text ------------------------------------------
+# ---- lstm: LSTM cells with diagonal weights, applied to the characters of a text -------------------------------------
 
 
 def lstm(given: Json) -> Callable[..., Any]:
@@ -177,7 +178,7 @@ def lstm(given: Json) -> Callable[..., Any]:
                 y = jax.nn.sigmoid(outof) * jnp.tanh(cell)
                 states += [y, cell]
             logits = y * outer[1] + outer[2]
-            normal = logits - jnp.log(2 + jnp.sum(jnp.exp(logits)))  # the 2 is part of the problem
+            normal = logits - jnp.log(2 + jnp.sum(jnp.exp(logits)))  # GradBench adds this 2
             return jnp.stack(states), jnp.sum(x[1] * normal)
 
         total = jnp.sum(lax.scan(step, state, (sequence[:-1], sequence[1:]))[1])
@@ -203,9 +204,10 @@ def lstm_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
 
 
 def det(given: Json) -> Callable[..., Any]:
-    """The determinant of a matrix.
+    """The determinant of a matrix by expansion in minors.
 
-    Adds rows one by one. For the last rows, computes the minors of all sets of columns.
+    Begins with the last row, and adds the other rows one by one. After each row, it has the minors of the added rows
+    for all sets of columns.
     """
     size = given["ell"]
 
@@ -235,7 +237,7 @@ CAMERA, POINT = 11, 3
 def ba(_: Json) -> Callable[..., Any]:
     """The errors of projections and of weights. Cameras and points have a row for each observation.
 
-    A camera is a rotation vector, a center, the focal length, the principal point, and two coefficients of distortion.
+    A camera has 11 numbers: rotation vector, center, focal length, principal point, and two coefficients of distortion.
     """
 
     def errors(camera: Any, point: Any, weight: Any, seen: Any) -> Any:
@@ -250,7 +252,7 @@ def ba(_: Json) -> Callable[..., Any]:
 
 
 def rotated(vectors: Any, points: Any) -> Any:
-    """The points, each rotated around a vector by the vector's length (Rodrigues' formula)."""
+    """Rotates each point around a vector by an angle, which is the vector's length (Rodrigues' formula)."""
     angle = jnp.sqrt(jnp.sum(vectors**2, axis=1, keepdims=True))
     axis = vectors / angle
     along = jnp.sum(axis * points, axis=1, keepdims=True)
@@ -262,7 +264,10 @@ def rotated(vectors: Any, points: Any) -> Any:
 
 
 def ba_whole(given: Json) -> Json:
-    """The input, with a camera, point, weight and feature for each observation. GradBench sends one of each."""
+    """The input with a camera, a point, a weight and a feature for each observation.
+
+    GradBench sends only one camera, point, weight and feature, which are equal for all observations.
+    """
     rows = {name: [given[name]] * given["p"] for name in ("cam", "x", "w", "feat")}
     return {**given, **rows}
 
@@ -277,7 +282,10 @@ def ba_value(_: Json, results: Sequence[Array]) -> Json:
 
 
 def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
-    """The first observation's part of the compressed sparse rows, and the last entry of each array."""
+    """The Jacobian in GradBench's format: arrays of compressed sparse rows.
+
+    GradBench expects only the part of the first observation, and the last element of each array.
+    """
     by_camera, by_point, by_weight = blocks
     rows = np.concatenate([by_camera[0], by_point[0], by_weight[0][:, None]], axis=1)[:2]
     points, weights = CAMERA * given["n"], CAMERA * given["n"] + POINT * given["m"]
@@ -291,7 +299,7 @@ def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
 
 
 def ba_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
-    """A camera that looks at a distant point."""
+    """An input with a camera that looks at a distant point."""
     camera = np.concatenate([rng.uniform(-1, 1, 3), [3, 4, 50], [400], rng.uniform(-9, 9, 2), [0.09, 0.003]])
     arrays = {"cam": camera.tolist(), "x": rng.uniform(0, 7, 3).tolist(), "feat": [270.0, 830.0]}
     return [

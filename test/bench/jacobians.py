@@ -1,10 +1,10 @@
-"""Times whole Jacobians by tiduc and by JAX's jacfwd and jacrev, all compiled by XLA.
+"""Times Jacobians by tiduc and by JAX's jacfwd and jacrev. XLA compiles all of them.
 
     python test/bench/jacobians.py [--help]
 
-Each row has the least time of a call, in milliseconds, in f64; calls take turns. `forward` and `reverse` are tiduc's,
-without sparsity; `auto` is `Program.jacobian` with the sparsity of the case. The relative error compares `auto` with
-jacfwd.
+Each row has the least time of a call in milliseconds, in f64. The calls alternate. The columns `forward` and `reverse`
+are `Program.jacobian` in these modes without sparsity, and `auto` is `Program.jacobian` with the sparsity of the case.
+The relative error is that of `auto` relative to jacfwd.
 """
 
 import argparse
@@ -19,11 +19,12 @@ from suite import by_xla, least
 from tiduc.loading import load
 
 SECONDS = 3.0
-"""Seconds of calls for each row."""
+"""The total time of the calls for each row, in seconds."""
 
 
 class Case(NamedTuple):
-    """A function, its arguments, the positions of differentiated arguments, and the requested `sparsity`."""
+    """A function, its arguments, the positions of differentiated arguments, and the argument `sparsity` of
+    `Program.jacobian`."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -32,19 +33,19 @@ class Case(NamedTuple):
 
 
 def autoencoder(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """An autoencoder of x: (n,), whose narrowest layer has b.shape[1] numbers."""
+    """The output of an autoencoder for x: (n,). Its narrowest layer has b.shape[1] units."""
     return jnp.tanh(jnp.tanh(jnp.tanh(x @ a) @ b) @ c) @ d
 
 
 def stencil(u: Any) -> Any:
-    """One residual of a nonlinear diffusion equation at each of n points."""
+    """The residuals of a nonlinear diffusion equation at n points. Each depends on three neighbouring points."""
     padded = jnp.pad(u, 1)
     flux = (1 + u**2) * (padded[2:] - 2 * u + padded[:-2])
     return flux + jnp.sin(u)
 
 
 def reprojection(cameras: Any, points: Any, observed: Any, seen: Any) -> Any:
-    """Errors of projected points. Each error depends on one camera (9 numbers) and one point (3 numbers)."""
+    """The errors of projected points. Each error depends on one camera (9 numbers) and one point (3 numbers)."""
     camera, point = cameras[seen[0]], points[seen[1]]
     angle, shift = camera[:, :3], camera[:, 3:6]
     rotated = point + jnp.cross(angle, point) + 0.5 * jnp.cross(angle, jnp.cross(angle, point)) + shift
@@ -55,7 +56,7 @@ def reprojection(cameras: Any, points: Any, observed: Any, seen: Any) -> Any:
 
 
 def losses(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """The loss of each sample of a batch."""
+    """The losses of all samples of a batch, as a vector."""
     return jnp.sum(jnp.tanh(jnp.tanh(x @ a) @ b) @ c, axis=1) ** 2
 
 
@@ -96,7 +97,7 @@ def cases(is_small: bool) -> dict[str, Case]:
 
 
 def texts(case: Case) -> dict[str, str]:
-    """The StableHLO text of the Jacobian for each way."""
+    """The StableHLO texts of the Jacobian, by the names of the table's columns."""
     program = load(jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text())
     wrt = list(case.wrt)
 
@@ -114,7 +115,7 @@ def texts(case: Case) -> dict[str, str]:
 
 
 def row(case: Case) -> dict[str, float]:
-    """The milliseconds of a call for each way, and the largest relative error of "auto" against jacfwd."""
+    """The figures of a row: the milliseconds of a call for each column, and the relative error of `auto`."""
     compiled = {way: by_xla(text, case.arguments).call for way, text in texts(case).items()}
     expected, actual = compiled["jacfwd"](), compiled["auto"]()
     error = max(

@@ -1,15 +1,16 @@
-"""The cost of gradients of loops: python test/bench/loops.py [--help]
+"""Measures the time and memory of gradients of loops: python test/bench/loops.py [--help]
 
-First, run times: tiduc's and JAX's gradients of a scan over a sequence, an RNN and an LSTM, at two lengths. XLA
-compiles both gradients; the programs take turns. The time per iteration is independent of the length if an iteration
-copies only the values that it changes.
+The first table has the times of tiduc's and JAX's gradients of a scan over a sequence, an RNN and an LSTM, for two
+lengths of the sequence. XLA compiles both gradients, and their calls alternate. The time per iteration is independent
+of the length if an iteration copies only the values that it changes.
 
-Second, memory: the size of XLA's temporary buffers, and the run time, for the gradient of a loop and for the gradient
-of this gradient (reverse over reverse). Both are computed with stacks, and with sqrt n or log n checkpoints.
+The second table has the time, and the size of XLA's temporary buffers, for the gradient of a loop and for the gradient
+of this gradient (reverse over reverse). Loops store residuals of all iterations in stacks, or have sqrt n or log n
+checkpoints.
 
     us/iteration          the median time of a call divided by the number of iterations, in microseconds
-    ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster
-    MB                    XLA's buffers, without arguments and results
+    ours/JAX's            the time of tiduc's gradient divided by the time of JAX's; below 1, tiduc's is faster
+    MB                    the size of XLA's temporary buffers, without arguments and results
 
 The script does not check the figures.
 """
@@ -33,7 +34,7 @@ from tiduc.runtime.arrays import Array
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from runtime import by_xla, medians  # noqa: E402, TID251  (the script beside this one)
+from runtime import by_xla, medians  # noqa: E402, TID251  (runtime.py in this folder)
 
 WIDTH, JAX = 8, "JAX's"
 
@@ -78,7 +79,7 @@ def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
 
 
 def megabytes(text: str) -> float:
-    """The size of XLA's temporary buffers for a module."""
+    """The size of XLA's temporary buffers for a module, in megabytes."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     return float(client.compile_and_load(text, devices).get_compiled_memory_stats().temp_size_in_bytes) / 1e6

@@ -1,15 +1,15 @@
-"""Compares the model of memory budgets with IREE, in memory and time: python test/bench/memory.py [--help]
+"""Compares estimates of memory and time with measurements on IREE: python test/bench/memory.py [--help]
 
-The programs are the value and gradient of the functions of suite.py and of some networks of networks.py, in f32, within
-several memory budgets ("none" for no budget):
+The programs compute values and gradients of the functions of suite.py and of some networks of networks.py, in f32. They
+are rematerialized for several memory budgets ("none" means no budget). The columns:
 
-    model, IREE    the estimated peak, and IREE's allocated peak, without arguments and results, in KiB
-    time           the processor time of a call divided by the time without a budget: estimated, and measured
+    model, IREE    the estimated memory peak, and the peak that IREE allocates, without arguments and results, in KiB
+    time           the estimated and the measured processor time of a call, each divided by the time without a budget
 
-With --xla, prints the memory of the gradient of each network of networks.py without a budget, on IREE and on XLA,
-including arguments and results. With --cheap, prints for each program without a budget the ratios of its time and
-memory to those of the program that recomputes no cheap values (`passes/rematerialize/cheap.py`); omits programs without
-cheap values. Calls take turns, each in one thread.
+With --xla, prints the memory of the gradients of all networks of networks.py without a budget, on IREE and on XLA,
+including arguments and results. With --cheap, prints the effect of recomputing cheap values
+(`passes/rematerialize/cheap.py`): the time and memory of each program without a budget, divided by the time and memory
+without this recomputation. Programs without cheap values are left out. The calls alternate, and run in one thread.
 """
 
 import argparse
@@ -37,9 +37,10 @@ BUDGETS = ("none", "0.5x", "min")
 
 
 class Row(NamedTuple):
-    """The KiB of arrays that are always live; and by budget, the KiB of other arrays and the time.
+    """The figures of a program. `throughout` is the size in KiB of the arrays that are live during the whole call.
 
-    The memory model gives `model` and `estimated`. IREE's calls give `allocated` and `measured`.
+    The other fields map budgets to figures: `model` and `allocated` to the estimated and the allocated peak of other
+    arrays in KiB, `estimated` and `measured` to the estimated and the measured time.
     """
 
     throughout: float
@@ -103,7 +104,7 @@ def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
 
 
 def of_xla(names: Sequence[str] | None) -> Iterator[str]:
-    """Yields the memory in MiB of gradients of networks on both engines, and the geometric mean of ratios."""
+    """Yields the lines of a table with the memory of gradients on IREE and XLA, and the geometric mean of ratios."""
     import networks
 
     yield from ["| MiB | tiduc compile | XLA | ratio |", "|---|---:|---:|---:|"]
@@ -121,7 +122,7 @@ def of_xla(names: Sequence[str] | None) -> Iterator[str]:
 
 
 def cell(x: float | None, digits: int) -> str:
-    """A figure, or a dash for a budget that is infeasible."""
+    """The text of a figure. Returns a dash if `x` is None, because the budget is infeasible."""
     return "-" if x is None else f"{x:.{digits}f}"
 
 
@@ -129,7 +130,7 @@ def cell(x: float | None, digits: int) -> str:
 
 
 def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
-    """The value and gradient of a program, and its arguments."""
+    """The program that computes the value and the gradient of a function or network, and its arguments."""
     if name not in NETWORKS:
         case = cases()[name]
         loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
@@ -146,7 +147,7 @@ def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
 
 
 def network(name: str) -> tuple[Any, Any]:
-    """The loss of a network and the network's input. `name` is a network of networks.py, or one defined here."""
+    """The loss of a network in `NETWORKS`, and the network's input."""
     import networks
     import torch
     from attention import Text, ViT
@@ -165,7 +166,7 @@ def network(name: str) -> tuple[Any, Any]:
 
 
 def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
-    """The figures of a program for each feasible budget."""
+    """The figures of a program for all feasible budgets."""
     program, arguments = program_of(name)
     row = Row(0.0, {}, {}, {}, {})
     calls: dict[str, Callable[[], Any]] = {}
@@ -187,13 +188,13 @@ def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
 
 
 def estimate_of(program: tiduc.Program) -> MemoryEstimate:
-    """The model's estimates for a program within its budget."""
+    """The estimated memory and time of a program that has been rematerialized for its budget."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     return estimated(program.view, structured, program.memory, loops_of(program))
 
 
 def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable[[], Any], float]:
-    """A call of the program in one thread, and the bytes that IREE allocates for it."""
+    """A function that runs the program in one thread, and the number of bytes that IREE allocates for a run."""
     vmfb = module_of(program, cached=True)
     executable = tiduc.Executable(vmfb)
     executable(*arguments)

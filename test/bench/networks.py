@@ -1,4 +1,4 @@
-"""Networks in plain PyTorch, with the sizes of published models and random weights."""
+"""Networks, written in PyTorch, with the sizes of published models and random weights."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ from torch.nn import functional
 
 
 class Network(NamedTuple):
-    """A network: `make` creates its module.
+    """A network. `make` creates its module, and `training` tells whether it is in training mode.
 
-    `shape` is the shape of its image, with channels first, or of its tokens.
+    `shape` is the shape of the input: images with channels first or, if `vocabulary` is not 0, tokens.
     """
 
     make: Callable[[], nn.Module]
@@ -22,7 +22,7 @@ class Network(NamedTuple):
 
 
 class Loss(nn.Module):
-    """The mean of the squares of a network's results."""
+    """A module that computes the mean of the squares of a network's results."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Loss(nn.Module):
 
 
 def convolved(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    """A convolution without bias. It divides the image's size by the stride."""
+    """A convolution without bias, padded so that it divides the size of images by the stride."""
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
 
 
@@ -41,7 +41,7 @@ def convolved(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: i
 
 
 class Basic(nn.Module):
-    """ResNet's block of two convolutions."""
+    """The block of ResNet with two convolutions."""
 
     expansion = 1
 
@@ -57,7 +57,7 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """ResNet's block of three convolutions, of which the middle one has fewer channels."""
+    """The block of ResNet with three convolutions, of which the middle one has fewer channels."""
 
     expansion = 4
 
@@ -75,14 +75,14 @@ class Bottleneck(nn.Module):
 
 
 def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """The identity, or a 1x1 convolution if sizes change."""
+    """The shortcut of a block: the identity, or a 1x1 convolution if the block changes sizes."""
     if inputs == outputs and stride == 1:
         return nn.Identity()
     return nn.Sequential(convolved(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
 
 def resnet(block: Any, counts: tuple[int, ...]) -> nn.Module:
-    """ResNet for 1000 classes."""
+    """A ResNet for 1000 classes. `counts` are the numbers of blocks in its stages."""
     parts: list[nn.Module] = [convolved(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
     for stage, count in enumerate(counts):
@@ -96,7 +96,7 @@ def resnet(block: Any, counts: tuple[int, ...]) -> nn.Module:
 
 
 class Squeeze(nn.Module):
-    """Squeeze and excitation: multiplies channels by factors that depend on the channels' means."""
+    """Squeeze and excitation: multiplies each channel by a factor that depends on the means of all channels."""
 
     def __init__(self, channels: int, width: int, gate: type[nn.Module], act: type[nn.Module]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Squeeze(nn.Module):
 
 
 class Inverted(nn.Module):
-    """The block of MobileNet and EfficientNet: expand, convolve each channel, squeeze, project."""
+    """The block of MobileNet and EfficientNet: expansion, depthwise convolution, squeeze and excitation, projection."""
 
     def __init__(
         self, inputs: int, width: int, outputs: int, kernel: int, stride: int, act: Any, squeeze: Any
@@ -153,7 +153,7 @@ _EFFICIENT = (
 
 
 def efficientnet() -> nn.Module:
-    """One block of each kind of EfficientNet-B0, after its first convolution."""
+    """The first convolution of EfficientNet-B0, followed by one block of each different size."""
     parts: list[nn.Module] = [convolved(3, 32, 3, 2), nn.BatchNorm2d(32), nn.SiLU()]
     for inputs, factor, outputs, kernel, stride in _EFFICIENT:
         width = inputs * factor
@@ -166,7 +166,7 @@ def efficientnet() -> nn.Module:
 
 
 class Next(nn.Module):
-    """ConvNeXt's block: a 7x7 window on each channel, then two layers on each pixel."""
+    """The block of ConvNeXt: a depthwise 7x7 convolution, then two linear layers that are applied to each pixel."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Next(nn.Module):
 
 
 def convnext() -> nn.Module:
-    """Two of ConvNeXt's blocks, with the convolutions that precede them."""
+    """Two blocks of ConvNeXt, each after a convolution that reduces the image."""
     return nn.Sequential(nn.Conv2d(3, 96, 4, 4), Next(96), nn.Conv2d(96, 192, 2, 2), Next(192))
 
 
@@ -190,7 +190,7 @@ def convnext() -> nn.Module:
 
 
 class Twice(nn.Module):
-    """Two convolutions, each normalized by groups of channels."""
+    """Two convolutions, each followed by group normalization and SiLU."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class Twice(nn.Module):
 
 
 class UNet(nn.Module):
-    """A UNet whose second half has transposed convolutions."""
+    """A UNet that enlarges images by transposed convolutions."""
 
     def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
         super().__init__()
@@ -238,16 +238,16 @@ NETWORKS = {
     "bert": Network(lambda: Text(30522, False), (1, 128), vocabulary=30522),
     "lstm": Network(LSTM, (4, 32), vocabulary=1000),
 }
-"""The networks by name."""
+"""Maps the names of networks to networks."""
 
 
 def made(name: str) -> tuple[nn.Module, Any]:
-    """The module of a network's loss, in its mode, and the network's image or tokens."""
+    """The module that computes the loss of a network, and a random input of the network."""
     torch.manual_seed(0)
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)
     for part in module.modules() if network.training else ():
-        if isinstance(part, nn.BatchNorm2d):  # running statistics would become additional results
+        if isinstance(part, nn.BatchNorm2d):  # the module would also return updated running statistics
             part.track_running_stats, part.running_mean, part.running_var = False, None, None
             part.num_batches_tracked = None
     if network.vocabulary:

@@ -6,13 +6,14 @@ A step computes the loss, the gradient and the optimizer's update of a network o
     library      tiduc's static library, built with the C compiler `cc`
     eager        PyTorch: forward, backward and optimizer, op by op
 
-`eager` is the processor time of PyTorch's step. tiduc's columns are ratios to `eager`: medians over rounds in which all
-ways take turns, so that other load on the machine affects all of them. `state` is the size of all weights and of the
-optimizer's state. `losses` is the largest relative difference of the first losses from PyTorch's. If tiduc's weights
-are integers, PyTorch has the floats that they stand for. With --also, `on_device_peers.py` measures other compilers
-on the same batch; `-` stands for steps that they cannot compile. JAX's own derivatives are not measured, because the
-networks would have to be written again. With --prepare, prints the processor time from a .pt2 file to the module, in
-parts, in a new process. With --write, the tables go to docs/benchmarks.md.
+The column `eager` is the processor time of PyTorch's step. The columns `module` and `library` are times divided by this
+time: medians over many rounds. In each round, all steps run one after the other, so that other load on the machine
+affects all of them. `state` is the size of all weights and of the optimizer's state. `losses` is the largest relative
+difference between tiduc's and PyTorch's losses of the first steps. If tiduc's weights are quantized, PyTorch has the
+dequantized weights. With --also, other compilers are measured on the same batch (`on_device_peers.py`); `-` means that
+a compiler cannot compile the step. JAX's own derivatives are not measured, because the networks would have to be
+written again in JAX. With --prepare, prints the processor time of the parts of the preparation, from a .pt2 file to the
+module, in a new process. With --write, the tables are written to docs/benchmarks.md.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # must be set before PyTorch is imported
 
 import numpy as np
 from on_device_peers import ORT_OPTIMIZERS, adapted, available, of_ort, of_xla
@@ -37,14 +38,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 WAYS = "module", "library"
 LOSSES = 20
-"""The number of steps whose losses are compared."""
+"""The number of first steps whose losses are compared."""
 ADAPTED = "*.attention.*", "*.layers.*"
 
 
 class Net(NamedTuple):
-    """A network, the shape of its batch, the number of classes, the optimizer and its rate. Tokens need `words`.
+    """A network, the shape of its batch, the number of classes, the optimizer and its learning rate.
 
-    With `rank`, only adapters are trained: of attention and of the layers after it, on weights of type `quantize`.
+    If the input is tokens, `words` is the size of the vocabulary. If `rank` is not 0, only LoRA adapters of the layers
+    `ADAPTED` are trained, and `quantize` is the quantization of the other weights.
     """
 
     make: Callable[[], Any]
@@ -58,14 +60,14 @@ class Net(NamedTuple):
 
 
 def nets() -> dict[str, Net]:
-    """The networks by name. They need PyTorch."""
+    """Maps names to networks. They need PyTorch."""
     import torch
     from attention import Text
     from networks import mobilenet
     from torch import nn
 
     class Classifier(nn.Module):
-        """BERT with the classes of the first token."""
+        """BERT with a linear layer that classifies the first token."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -102,7 +104,7 @@ def nets() -> dict[str, Net]:
 
 
 def batch(net: Net) -> tuple[Any, Any]:
-    """The inputs and the classes."""
+    """A random batch: the inputs, and the classes."""
     rng = np.random.default_rng(0)
     if not net.words:
         return rng.standard_normal(net.batch, np.float32), rng.integers(
@@ -113,7 +115,7 @@ def batch(net: Net) -> tuple[Any, Any]:
 
 
 def module_of(net: Net) -> Any:
-    """The module. All processes draw equal weights."""
+    """The module of a network in training mode. Its random weights are equal in all processes."""
     import torch
 
     torch.manual_seed(0)
@@ -124,7 +126,7 @@ def module_of(net: Net) -> Any:
 
 
 def step_of(net: Net, model: Any) -> Any:
-    """tiduc's step of an imported model."""
+    """tiduc's training step of an imported model."""
     from tiduc.training.lora import with_lora
     from tiduc.training.step import train_step
 
@@ -133,7 +135,7 @@ def step_of(net: Net, model: Any) -> Any:
 
 
 def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
-    """A call of the compiled step. It returns the loss. The state remains in the device's memory."""
+    """A function that runs the compiled step and returns the loss. The state remains in the device's memory."""
     from tiduc.runtime.run import Module
 
     loaded = Module(step.compile().vmfb, devices=["local-sync"])  # one thread
@@ -150,7 +152,7 @@ def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
 
 
 def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable[[], float]:
-    """A call of the C function. It updates the arrays of the state in place."""
+    """A function that runs the C function of the step and returns the loss. It updates the state in place."""
     from tiduc.backends.backend import Options
     from tiduc.backends.iree.static.library import compile_library
 
@@ -174,7 +176,7 @@ def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable
 
 
 def aligned(x: Any) -> Any:
-    """A copy of an array at a multiple of 64 bytes, which the C function can read in place."""
+    """A copy of an array whose address is a multiple of 64, as the C function requires to read it in place."""
     x = np.asarray(x)
     memory = np.empty(x.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -187,7 +189,10 @@ def aligned(x: Any) -> Any:
 
 
 def of_torch(net: Net, step: Any, x: Any, t: Any, compiled: bool = False) -> Callable[[], float]:
-    """A call of PyTorch's step. It returns the loss. Adapters and quantized weights equal those of tiduc's state."""
+    """A function that runs PyTorch's step and returns the loss.
+
+    Its adapters and dequantized weights are those of tiduc's initial state.
+    """
     import torch
     from torch.nn import functional
 
@@ -230,7 +235,7 @@ def of_torch(net: Net, step: Any, x: Any, t: Any, compiled: bool = False) -> Cal
 
 
 def measured(net: Net, rounds: int, also: list[str]) -> list[str]:
-    """The row of a network; `also` are further ways."""
+    """The row of the table for a network. `also` are the other compilers to measure."""
     import torch
 
     import tiduc
@@ -264,7 +269,7 @@ def measured(net: Net, rounds: int, also: list[str]) -> list[str]:
 
 
 def of_peer(way: str, net: Net, step: Any, x: Any, t: Any) -> Callable[[], float] | None:
-    """A call of another compiler's step; None if it has no such step."""
+    """A function that runs the step of another compiler. Returns None if the compiler does not support the step."""
     if way == "compile":
         return of_torch(net, step, x, t, compiled=True)
     if way == "xla":
@@ -275,7 +280,10 @@ def of_peer(way: str, net: Net, step: Any, x: Any, t: Any) -> Callable[[], float
 
 
 def interleaved(ways: dict[str, Callable[[], float]], rounds: int) -> Iterator[list[float]]:
-    """Yields, for each round, the processor time of a call of each way. A turn takes at least 20 ms."""
+    """Yields, for each round, the mean processor time of a call of each way.
+
+    In a round, each way is called repeatedly for about 20 ms.
+    """
     counts = {}
     for way, call in ways.items():
         start = time.process_time()
@@ -295,7 +303,7 @@ PARTS = "packages", "model", "step", "module", "library", "both"
 
 
 def prepared(net: Net, file: str) -> None:
-    """Prints the processor time of each of `PARTS`, from the beginning of this process."""
+    """Prints the processor time of each of `PARTS`. The first part begins at the start of this process."""
     seen = [0.0]
 
     def ends() -> None:
@@ -322,13 +330,16 @@ def prepared(net: Net, file: str) -> None:
 
 
 def spent(pid: str) -> float:
-    """The processor time of a running process and its children, such as the worker that imports models."""
+    """The processor time of a running process and its child processes, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def preparation(net: Net) -> list[str]:
-    """The processor time of the parts of the preparation in a new process, and their sum up to the module."""
+    """The row of the table of preparation: the processor time of each part, and the sum of the parts up to the module.
+
+    The preparation runs in a new process.
+    """
     import torch
 
     with tempfile.TemporaryDirectory() as folder:
@@ -379,7 +390,7 @@ def main() -> None:
 
 
 def table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown."""
+    """Yields the lines of a table in Markdown."""
     yield f"| {' | '.join(head)} |"
     yield "|---" + "|---:" * (len(head) - 1) + "|"
     yield from (f"| {' | '.join(row)} |" for row in rows)

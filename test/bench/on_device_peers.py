@@ -1,8 +1,9 @@
-"""Steps of training by other compilers, for on_device.py: a call returns the loss; a name is missing if its package is.
+"""Training steps by other compilers, for on_device.py. Each step is a function that runs one step and returns the loss.
 
 compile    torch.compile, with PyTorch's optimizers
-xla        tiduc's step, compiled by the XLA of jaxlib
-ort        ONNX Runtime for training, 1.19.2, the last version: SGD and AdamW only; no integers, no adapters
+xla        tiduc's step, compiled by the XLA in jaxlib
+ort        ONNX Runtime for training, in its last version 1.19.2. It supports SGD and AdamW, but no quantized weights
+           and no adapters.
 """
 
 import importlib.util
@@ -16,25 +17,25 @@ import numpy as np
 Call = Callable[[], float]
 
 PACKAGES = {"compile": "torch", "xla": "jax", "ort": "onnxruntime.training"}
-"""The package that each way needs."""
+"""Maps each compiler to the package that it needs."""
 ORT_OPTIMIZERS = {"sgd": "SGD", "adam": "AdamW", "adamw": "AdamW"}
-"""The optimizers of ONNX Runtime."""
+"""Maps optimizers of tiduc to optimizers of ONNX Runtime."""
 
 
 def available() -> list[str]:
-    """The ways whose packages are installed."""
+    """The compilers whose packages are installed."""
     found = []
     for way, package in PACKAGES.items():
         try:
             if importlib.util.find_spec(package) is not None:
                 found.append(way)
-        except ModuleNotFoundError:  # the package around it is missing
+        except ModuleNotFoundError:  # the parent package is not installed
             pass
     return found
 
 
 def of_xla(step: Any, x: Any, t: Any, rate: float) -> Call:
-    """A call of tiduc's step on XLA; its state is copied in each call."""
+    """A function that runs tiduc's step, compiled by XLA. Each call copies the state from and to NumPy arrays."""
     compiled = step.compile(engine="xla")
     stored = [step.weights[port.name] for port in step.inputs if port.name in step.weights]
 
@@ -47,7 +48,7 @@ def of_xla(step: Any, x: Any, t: Any, rate: float) -> Call:
 
 
 def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
-    """A call of ONNX Runtime's step; the state stays in its session."""
+    """A function that runs ONNX Runtime's step. The state stays in the session of ONNX Runtime."""
     import onnx
     import onnxruntime
     import torch
@@ -57,7 +58,7 @@ def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
 
     class Flat(torch.nn.Module):
-        """The module with a row of outputs for each class, as ONNX Runtime's loss takes them."""
+        """The module with all dimensions of its output except the classes merged, as ONNX Runtime's loss requires."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -75,7 +76,7 @@ def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
             dynamo=False,
             training=torch.onnx.TrainingMode.TRAINING,
             do_constant_folding=False,
-            opset_version=16,  # later sets have LayerNormalization, of which ONNX Runtime takes no gradient here
+            opset_version=16,  # later opsets have LayerNormalization, which ONNX Runtime cannot differentiate
         )
         names = [f"of.{name}" for name, _ in module.named_parameters()]
         artifacts.generate_artifacts(
@@ -87,7 +88,7 @@ def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
         )
         written = str(Path(folder) / "optimizer_model.onnx")
         update = onnx.load(written)
-        update.ir_version = 9  # ONNX Runtime 1.19 reads no later format
+        update.ir_version = 9  # ONNX Runtime 1.19 cannot read later versions of the format
         onnx.save(update, written)
         state = api.CheckpointState.load_checkpoint(str(Path(folder) / "checkpoint"))
         made = api.Module(str(Path(folder) / "training_model.onnx"), state, session_options=options)
@@ -106,7 +107,7 @@ def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
 
 
 def adapted(layer: Any, a: Any, b: Any, scale: float) -> Any:
-    """A linear layer with an adapter, as peft computes it."""
+    """A module that adds a LoRA adapter with the matrices `a` and `b` to a linear layer, as the library peft does."""
     import torch
     from torch.nn import functional
 

@@ -1,17 +1,18 @@
-"""Static libraries by tiduc and C code by CasADi for problems of control: python test/bench/optimal_control.py [--help]
+"""Compares static libraries of tiduc with C code of CasADi: python test/bench/optimal_control.py [--help]
 
-Each problem (optimal_control_problems.py) is a function in f64, written once for JAX and for CasADi. tiduc imports the
-function from JAX, differentiates it and writes a static library; CasADi differentiates its graph and writes C code.
-Both become object files: tiduc's C code with `cc -O2`, CasADi's with `--flags`. A C program calls both in turns. Both
-take products by constant zeros for zero: CasADi always, tiduc by `--assume-finite`.
+Each problem of control (optimal_control_problems.py) is a function in f64, written once for JAX and for CasADi. tiduc
+imports the function from JAX, differentiates it and writes a static library. CasADi differentiates its own graph of the
+function and writes C code. The C compiler makes object files of both: with `-O2` for tiduc's C code, and with `--flags`
+for CasADi's. A C program calls both alternately. Both replace products by constant zeros by zero: CasADi always does,
+and tiduc does with `--assume-finite`. The columns:
 
-    call      processor time of a call of tiduc's library, the least of many rounds
-    size      code and constants in tiduc's object files
-    make      processor time from Python's start, with its imports, to the object files
-    ratio     to CasADi's; the last row has the geometric means of the ratios
+    call      the processor time of a call of tiduc's library, the least of many rounds
+    size      the size of code and constants in tiduc's object files
+    make      the processor time to make the object files, from the start of Python, including its imports
+    ratio     tiduc's figure divided by CasADi's; the last row has the geometric means of the ratios
 
-The values of both must agree to 1e-12 of the largest value of a result; this is checked first. With --write, the table
-goes to docs/benchmarks.md. Needs JAX, CasADi (`pip install '.[casadi]'`) and a C compiler.
+First, the script checks that the results of both agree within 1e-12 of the largest element of a result. With --write,
+the table is written to docs/benchmarks.md. The script needs JAX, CasADi (`pip install '.[casadi]'`) and a C compiler.
 """
 
 import argparse
@@ -40,7 +41,7 @@ SIDES = "tiduc", "casadi"
 
 
 def program_of(problem: Problem) -> Any:
-    """tiduc's program of a problem."""
+    """tiduc's program for a problem."""
     import jax
 
     import tiduc
@@ -59,7 +60,7 @@ def program_of(problem: Problem) -> Any:
 
 
 def by_tiduc(problem: Problem, folder: Path) -> None:
-    """Writes `net.o`, `host.o` and the sizes of results in `net.json`."""
+    """Makes tiduc's object files `net.o` and `host.o`, and writes the shapes of the results to `net.json`."""
     from tiduc.backends.backend import Options
     from tiduc.backends.iree.static.library import compile_library
 
@@ -73,7 +74,7 @@ def by_tiduc(problem: Problem, folder: Path) -> None:
 
 
 def casadi_function(problem: Problem) -> Any:
-    """CasADi's function of a problem."""
+    """CasADi's function for a problem."""
     import casadi as ca
 
     if problem.matrices:
@@ -96,7 +97,7 @@ def casadi_function(problem: Problem) -> Any:
 
 
 def by_casadi(problem: Problem, folder: Path, flags: Sequence[str]) -> None:
-    """Writes `cas.o`, and the sizes and patterns of results in `cas.json`."""
+    """Makes CasADi's object file `cas.o`, and writes work sizes and sparsity patterns of results to `cas.json`."""
     import casadi as ca
 
     function = casadi_function(problem)
@@ -111,12 +112,12 @@ def by_casadi(problem: Problem, folder: Path, flags: Sequence[str]) -> None:
 
 
 def in_columns(problem: Problem, x: Any) -> Any:
-    """An argument in CasADi's order: columns of a matrix, one after the other."""
+    """The elements of an argument in CasADi's order, which is column-major. Batches are concatenated."""
     return x.ravel() if problem.batch else np.asarray(x).ravel(order="F")
 
 
 def dense(problem: Problem, described: Any, values: Any, shape: Sequence[int]) -> Any:
-    """CasADi's nonzeros as an array of tiduc's shape."""
+    """The array of tiduc's shape for CasADi's nonzeros `values`. `described` is the sparsity pattern."""
     rows, columns, row, starts = described
     found = np.zeros((rows, columns))
     found[row, np.repeat(np.arange(columns), np.diff(starts))] = values
@@ -175,7 +176,7 @@ int main(int count, char **given) {
 
 
 def program_in_c(problem: Problem, shapes: Sequence[Sequence[int]], cas: Any) -> str:
-    """The C program that calls both sides in turns."""
+    """The C program that calls tiduc's library and CasADi's code alternately."""
     name, args, results, words, work, described = cas
     declared, reads, writes = [], [], []
     for i, x in enumerate(problem.arguments):
@@ -202,7 +203,10 @@ def program_in_c(problem: Problem, shapes: Sequence[Sequence[int]], cas: Any) ->
 
 
 def made(name: str, side: str, folder: Path, flags: str) -> float:
-    """Makes the object files of a side in a new process. Returns the processor time of it and its children."""
+    """Makes the object files of tiduc or CasADi in a new process.
+
+    Returns the processor time of this process and its child processes.
+    """
     started = subprocess.Popen(
         [sys.executable, __file__, "--make", side, str(folder), f"--flags={flags}", name]
     )
@@ -212,13 +216,13 @@ def made(name: str, side: str, folder: Path, flags: str) -> float:
 
 
 def size(*files: Path) -> int:
-    """The bytes of code and constants in object files."""
+    """The size of code and constants in object files, in bytes."""
     told = subprocess.run(["size", *files], check=True, stdout=subprocess.PIPE, text=True).stdout
     return sum(int(x) + int(y) for x, y, *_ in map(str.split, told.splitlines()[1:]))
 
 
 def measured(name: str, seconds: float, flags: str) -> tuple[list[float], list[float]]:
-    """For tiduc and for the ratio to CasADi: the microseconds of a call, the KiB, and the seconds to make."""
+    """The figures of tiduc (microseconds of a call, KiB, seconds to make), and their ratios to CasADi's figures."""
     problem = problems()[name]
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
@@ -240,7 +244,7 @@ def measured(name: str, seconds: float, flags: str) -> tuple[list[float], list[f
 
 
 def check(problem: Problem, name: str, shapes: Any, patterns: Any, values: Any) -> None:
-    """Compares the results of both sides."""
+    """Asserts that the results of tiduc and CasADi agree."""
     for i, (shape, pattern) in enumerate(zip(shapes, patterns, strict=True)):
         count, nonzeros = math.prod(shape), len(pattern[2])
         ours, theirs, values = np.split(values, [count, count + nonzeros])

@@ -1,7 +1,8 @@
 """The problems of optimal_control.py, each written once for JAX and for CasADi.
 
-A function takes `m`, the functions of arrays, and arrays. `Jax` gives them for JAX, and `Casadi` for arrays of CasADi's
-scalars (SX). Networks are written with CasADi's matrices (MX), in `Matrices`, as its users write them.
+The function of a problem takes arrays, and an object `m` whose methods operate on arrays. `m` is a `Jax` for arrays of
+JAX, and a `Casadi` for NumPy arrays of CasADi's scalars (SX). For problems with networks, it is a `Matrices` for
+CasADi's matrices (MX), because users of CasADi write networks with matrices.
 """
 
 from collections.abc import Callable
@@ -11,10 +12,11 @@ import numpy as np
 
 
 class Problem(NamedTuple):
-    """A function of `m` and arrays, its arguments, and what is computed of the function.
+    """A function of `m` and arrays, its arguments, and the derivative to compute.
 
-    `derivative` is "jacobian" of all arguments in `wrt`, "gradient" or empty. With `batch`, the arguments have a first
-    dimension of this size, which the function does not see. With `matrices`, CasADi's form is of matrices.
+    `derivative` is "jacobian" or "gradient" with respect to the arguments in `wrt`, or "" for the function itself. If
+    `batch` is not 0, it is the size of an additional first dimension of all arguments, over which the function is
+    mapped. With `matrices`, CasADi's function is written with its matrices.
     """
 
     function: Callable[..., Any]
@@ -26,7 +28,7 @@ class Problem(NamedTuple):
 
 
 class Jax:
-    """Functions of JAX's arrays."""
+    """The operations for arrays of JAX."""
 
     def __init__(self) -> None:
         import jax
@@ -38,7 +40,10 @@ class Jax:
 
 
 class Scalar:
-    """CasADi's scalar as an element of NumPy's arrays, which CasADi's own classes would turn into its matrices."""
+    """An element of NumPy arrays that holds a scalar of CasADi.
+
+    Ops between NumPy arrays and CasADi's own scalars would return matrices of CasADi.
+    """
 
     def __init__(self, x: Any) -> None:
         self.x = x
@@ -61,7 +66,7 @@ for _name in ("sin", "cos", "sqrt"):
 
 
 class Casadi:
-    """Functions of NumPy's arrays whose elements are CasADi's scalars."""
+    """The operations for NumPy arrays whose elements are scalars of CasADi."""
 
     np = np
 
@@ -80,7 +85,7 @@ class Casadi:
 
 
 class Matrices:
-    """Functions of CasADi's matrices, under the names of NumPy."""
+    """The operations for matrices of CasADi."""
 
     def __init__(self) -> None:
         import casadi as ca
@@ -105,7 +110,7 @@ class Matrices:
 
 
 def matrix(x: Any) -> Any:
-    """An array of CasADi's scalars as its matrix; vectors are columns."""
+    """The matrix of CasADi for an array of its scalars. A vector becomes a column."""
     import casadi as ca
 
     rows = np.atleast_1d(np.asarray(x, object))
@@ -114,7 +119,7 @@ def matrix(x: Any) -> Any:
 
 
 def elements(x: Any, shape: tuple[int, ...]) -> Any:
-    """CasADi's matrix as an array of its scalars."""
+    """The array of this shape with the elements of a matrix of CasADi."""
     found = np.empty(x.shape, dtype=object)
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -130,7 +135,7 @@ def runge_kutta(f: Callable[..., Any], x: Any, u: Any, h: float) -> Any:
 
 
 def pendulum(m: Any, x: Any, u: Any) -> Any:
-    """A step of six links with torques."""
+    """The state of a pendulum of six links after a time step. x has angles and angular velocities, u the torques."""
     n = 6
     i = np.arange(n)
     masses = (n - np.maximum(i[:, None], i)) * 1.0
@@ -149,7 +154,10 @@ def cross(m: Any, a: Any, b: Any) -> Any:
 
 
 def quadrotor(m: Any, x: Any, u: Any) -> Any:
-    """A step of a quadrotor: place, quaternion, velocity and rates; u has the thrusts of the four rotors."""
+    """The state of a quadrotor after a time step. u has the thrusts of the four rotors.
+
+    The state consists of position, quaternion, velocity and angular velocity.
+    """
     inertia, arm, drag = np.array([0.01, 0.012, 0.02]), 0.17, 0.016
 
     def slope(x: Any, u: Any) -> Any:
@@ -167,9 +175,9 @@ def quadrotor(m: Any, x: Any, u: Any) -> Any:
 
 
 def stage(m: Any, z: Any, after: Any) -> Any:
-    """A stage of an MPC of a car: cost, gradient, Gauss-Newton Hessian, constraints and their Jacobian.
+    """A stage of model predictive control of a car: cost, gradient, Gauss-Newton Hessian, constraints, their Jacobian.
 
-    z has the state (place, heading, speed, steering) and the inputs (acceleration, rate of steering).
+    z has the state (position, heading, speed, steering angle) and the inputs (acceleration, steering rate).
     """
 
     def step(z: Any) -> Any:
@@ -202,7 +210,10 @@ def stage(m: Any, z: Any, after: Any) -> Any:
 
 
 def arm(m: Any, q: Any, v: Any, a: Any) -> Any:
-    """The torques of an arm of seven joints, by recursive Newton-Euler; its axes are alternately z and y."""
+    """The torques of an arm with seven joints, by the recursive Newton-Euler algorithm.
+
+    The axes of the joints are alternately z and y.
+    """
     rng = np.random.default_rng(1)
     mass, inertia = rng.uniform(0.5, 3, 7), rng.uniform(0.01, 0.1, (7, 3))
     center, place = rng.uniform(-0.1, 0.1, (7, 3)), rng.uniform(0.05, 0.3, (7, 3))
@@ -235,7 +246,10 @@ def arm(m: Any, q: Any, v: Any, a: Any) -> Any:
 
 
 def reprojection(m: Any, camera: Any, point: Any) -> Any:
-    """The place of a point in the image of a camera: rotation vector, place, focal length, two of distortion."""
+    """The position of a point in the image of a camera.
+
+    The camera has a rotation vector, a position, the focal length, and two coefficients of distortion.
+    """
     axis, place = camera[:3], camera[3:6]
     angle = m.np.sqrt(axis @ axis)
     unit = axis / angle
@@ -247,7 +261,7 @@ def reprojection(m: Any, camera: Any, point: Any) -> Any:
 
 
 def physics(m: Any, a: Any, p: Any, b: Any, q: Any, c: Any, points: Any) -> Any:
-    """The loss of a network for Poisson's equation: the mean square of its Laplacian plus its value."""
+    """The loss of a physics-informed network: the mean square of the network's Laplacian plus its value."""
 
     def value(x: Any) -> Any:
         return m.np.sum(c * m.np.tanh(b @ m.np.tanh(a @ x + p) + q))
@@ -257,7 +271,10 @@ def physics(m: Any, a: Any, p: Any, b: Any, q: Any, c: Any, points: Any) -> Any:
 
 
 def kalman(m: Any, x: Any, p: Any, z: Any) -> Any:
-    """A step of an extended Kalman filter of a turning target in space: place, velocity, rate; range and angles."""
+    """A step of an extended Kalman filter for a target that turns in space.
+
+    The state has position, velocity and turn rate. The measurement has range and angles.
+    """
 
     def move(x: Any) -> Any:
         h, w = 0.1, x[6]
@@ -278,7 +295,7 @@ def kalman(m: Any, x: Any, p: Any, z: Any) -> Any:
 
 
 def chain(m: Any, x: Any, u: Any) -> Any:
-    """A step of a chain of five free masses and an end whose velocity is u, joined by springs, in space."""
+    """The state of a chain of masses after a time step. Springs join five free masses and an end with velocity u."""
 
     def slope(x: Any, u: Any) -> Any:
         places, rates = x[:18].reshape(6, 3), x[18:].reshape(5, 3)
@@ -293,7 +310,7 @@ def chain(m: Any, x: Any, u: Any) -> Any:
 
 
 def network(m: Any, x: Any, u: Any) -> Any:
-    """A step of a model that is a network: 8 states, 2 inputs, two layers of 32."""
+    """The state after a time step, predicted by a network with two layers of 32 units. x: (8,), u: (2,)."""
     rng = np.random.default_rng(2)
     y, sizes = m.np.concatenate([x, u]), (10, 32, 32, 8)
     for i, (n, k) in enumerate(zip(sizes, sizes[1:], strict=False)):

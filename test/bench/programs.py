@@ -1,4 +1,4 @@
-"""The programs that transform.py differentiates: JAX functions whose number of ops can be chosen."""
+"""The programs that transform.py differentiates: JAX functions whose number of ops depends on a number of layers."""
 
 import sys
 from collections.abc import Callable
@@ -11,11 +11,11 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
-import models  # noqa: E402  (it is not in a package)
+import models  # noqa: E402  (examples/ is not a package)
 
 
 class Program(NamedTuple):
-    """A scalar function of arrays, its arguments, and the number `wrt` of its leading differentiated arguments."""
+    """A scalar function of arrays, and its arguments. The first `wrt` arguments are differentiated."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -23,7 +23,7 @@ class Program(NamedTuple):
 
 
 def chain(layers: int) -> Program:
-    """A chain of `layers` steps x <- sin(x) a + b."""
+    """A function that repeats x <- sin(x) a + b `layers` times and adds the elements of x."""
 
     def function(x: Any, a: Any, b: Any) -> Any:
         for _ in range(layers):
@@ -34,7 +34,7 @@ def chain(layers: int) -> Program:
 
 
 def mlp(layers: int) -> Program:
-    """A multilayer perceptron with `layers` layers. Each layer has weights and biases of its own."""
+    """A loss of a multilayer perceptron with `layers` layers, each with its own weights and biases."""
 
     def function(*arguments: Any) -> Any:
         *params, x = arguments
@@ -47,7 +47,7 @@ def mlp(layers: int) -> Program:
 
 
 def transformer(layers: int) -> Program:
-    """The transformer of examples/ with `layers` blocks."""
+    """The loss of the transformer in examples/, with `layers` blocks."""
     first, tokens, targets = models.transformer_inputs(np.random.default_rng(0))
     of_block = [key for key in first if key.startswith(("w", "b", "ln1", "ln2"))]
     shared = [key for key in first if key not in of_block]

@@ -6,12 +6,12 @@ The programs are the gradients of the losses of the networks in networks.py with
     PyTorch          PyTorch's gradient, run op by op
     torch.compile    PyTorch's gradient, compiled
     XLA              tiduc's gradient, compiled by XLA
-    iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites; with --threads 1 only
+    iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites (only with --threads 1)
 
-The figures are the least time of a call in milliseconds, with ratios; the peak memory of a call in MiB, with results
-and without arguments; and the seconds of processor time to compile, including tiduc's passes. Calls take turns. With
---threads 1, processor time is measured, so that other load on the machine hardly matters. With --write, the table goes
-to docs/benchmarks.md.
+The figures are the least time of a call in milliseconds, and ratios of these times; the peak memory of a call in MiB,
+including results but not arguments; and the processor time to compile in seconds, including tiduc's passes. The calls
+alternate. With --threads 1, processor time is measured, which other load on the machine hardly changes. With --write,
+the table is written to docs/benchmarks.md.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WITH_COMPILER = TIDUC, COMPILED, XLA, IREE
 
 
 class Way(NamedTuple):
-    """A way to compute the gradient: a call, its peak memory in bytes, and the seconds to compile."""
+    """A way to compute the gradient: a function that does it, its peak memory in bytes, and the seconds to compile."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -50,7 +50,10 @@ class Way(NamedTuple):
 
 
 class Row(NamedTuple):
-    """For each way that works: milliseconds, MiB and seconds to compile. Also the largest error, and the failures."""
+    """The figures of a network. `times`, `memory` and `seconds` map ways to milliseconds, MiB and seconds to compile.
+
+    `error` is the largest relative error of a result, and `failed` maps the ways that fail to the error message.
+    """
 
     times: dict[str, float]
     memory: dict[str, float]
@@ -84,7 +87,7 @@ def main() -> None:
 
 
 def measured(name: str, threads: int, seconds: float, without: Sequence[str] = ()) -> Row:
-    """Compiles and runs the gradient of a network in each way."""
+    """Compiles and times the gradient of a network of networks.py in each way."""
     module, image = made(name)
     return compared(module, (image,), threads, seconds, without)
 
@@ -92,7 +95,10 @@ def measured(name: str, threads: int, seconds: float, without: Sequence[str] = (
 def compared(
     module: Any, inputs: Sequence[Any], threads: int, seconds: float, without: Sequence[str] = ()
 ) -> Row:
-    """Compiles and runs, in each way, the gradient of a scalar module toward its weights."""
+    """Compiles and times, in each way, the gradient of a module with respect to its weights.
+
+    The output of the module must be a scalar.
+    """
     model = tiduc.from_torch(module, tuple(inputs), lift_constants=True)
     known = {value.name for value in model.signature.inputs}
     weights = {name: x for name, x in module.named_parameters() if name in known}
@@ -110,7 +116,7 @@ def compared(
     for way in (way for way in WAYS if way not in without and (way != IREE or threads == 1)):
         try:
             ways[way] = makers[way]()
-        except Exception as error:  # a compiler may be missing, or lack an op
+        except Exception as error:  # a compiler may not be installed, or may not support an op
             failed[way] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}"
             if way in (TIDUC, TORCH):
                 raise
@@ -131,7 +137,7 @@ def compared(
 
 
 def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
-    """The gradient as `tiduc compile` compiles it with IREE."""
+    """tiduc's gradient, compiled by IREE as by `tiduc compile`."""
     before = used()
     vmfb = module_of(tiduc.load(text), threads)
     seconds = used() - before
@@ -144,7 +150,7 @@ def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
 
 
 def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequence[Any]) -> Way:
-    """PyTorch's gradient toward the weights. `forward` is the module, or the result of `torch.compile`."""
+    """PyTorch's gradient with respect to the weights. `forward` is the module, or the result of `torch.compile`."""
 
     def call() -> Sequence[Any]:
         found = torch.autograd.grad(forward(*inputs), weights, allow_unused=True, materialize_grads=True)
@@ -173,25 +179,25 @@ def of_compiler(
 
 
 def size(arrays: Sequence[Any]) -> int:
-    """The total number of bytes of arrays."""
+    """The total size of arrays in bytes."""
     return sum(x.nbytes for x in arrays)
 
 
 def distance(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """The largest relative error of a result. Ignores tiny results."""
+    """The largest relative error (in the Euclidean norm) of a result. Ignores results with tiny norms."""
     norms = [float(np.linalg.norm(y)) for y in expected]
     compared = zip(results, expected, norms, strict=True)
     return max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
 
 
 def used() -> float:
-    """The processor time of this process and of its ended children."""
+    """The processor time of this process and of its child processes that have ended, in seconds."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
-    """Markdown: a description of the machine, geometric means of ratios, the table, and the failures."""
+    """Yields the lines of the report in Markdown: the machine, means of ratios, the table, and the failures."""
     yield f"\n{machine()}; {threads} threads\n"
     for kind, what in {"times": "", "memory": ", memory", "seconds": ", to compile"}.items():
         for way in WAYS[1:]:
@@ -216,12 +222,12 @@ def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
 
 
 def ratio(of: Mapping[str, float], way: str) -> float:
-    """The ratio of tiduc's figure to another way's figure. NaN if a figure is missing."""
+    """tiduc's figure divided by the figure of another way. Returns NaN if the other figure is missing."""
     return of[TIDUC] / of[way] if way in of else math.nan
 
 
 def cell(x: float | None, digits: int) -> str:
-    """A figure, or a dash if it is missing."""
+    """The text of a figure. Returns a dash if the figure is missing."""
     return "-" if x is None or math.isnan(x) else f"{x:.{digits}f}"
 
 

@@ -1,4 +1,4 @@
-"""The programs that flags.py times, by the rewrite of backends/iree/fast/ that should make them faster."""
+"""The programs that flags.py times, and the rewrites of backends/iree/fast/ that should make them faster."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from jax import lax
 import tiduc
 
 Program = Callable[[], tuple[str, Sequence[Any]]]
-"""A function that returns a StableHLO text and the arguments of the text's function."""
+"""A function that returns the StableHLO text of a program, and arguments for it."""
 
 
 class Rewrite(NamedTuple):
     """The programs that a rewrite should make faster, and the flags of IREE that may replace the rewrite.
 
-    If the rewrite is a flag or a part of a pass, `part` has the name and the replacement of that part. Otherwise, the
-    rewrite is a module of backends/iree/fast/ with the rewrite's name.
+    If the rewrite is a flag or a part of a pass, `part` has the name of an object in the sources, and its value for
+    runs without the rewrite. Otherwise, the rewrite is the module of backends/iree/fast/ with its name.
     """
 
     programs: Sequence[str]
@@ -74,13 +74,16 @@ REWRITES = {
     "logarithms": Rewrite(("log", "log1p")),
     "remainders": Rewrite(("remainder",)),
 }
-"""The rewrites by name."""
+"""Maps the names of rewrites to the rewrites."""
 
 
 def of(
     function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
 ) -> Program:
-    """A function of random arrays, or its gradient. `sizes` has the shape, or the value, of each argument."""
+    """A program that computes a function, or its gradient if `wrt` is not empty.
+
+    `sizes` has, for each argument, the shape of a random array or the value itself.
+    """
 
     def program() -> tuple[str, Sequence[Any]]:
         draw = np.random.default_rng(0).uniform
@@ -92,23 +95,23 @@ def of(
 
 
 def ours(name: str) -> Program:
-    """tiduc's gradient of a function of suite.py."""
+    """A program that is tiduc's gradient of a case of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[0], suite.cases()[name].arguments)
 
 
 def theirs(name: str) -> Program:
-    """JAX's gradient of a function of suite.py."""
+    """A program that is JAX's gradient of a case of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[1], suite.cases()[name].arguments)
 
 
 def convolved(strides: int, layout: str, kernel: str) -> Callable[[Any, Any], Any]:
-    """A function that computes a convolution."""
+    """A function that computes the convolution of an image and a kernel in these layouts."""
     numbers = (layout, kernel, layout)
     return lambda x, w: lax.conv_general_dilated(x, w, (strides, strides), "SAME", dimension_numbers=numbers)
 
 
 def toward(argument: int, layout: str, kernel: str) -> Program:
-    """The gradient toward one argument of a convolution from 16 to 32 channels with stride 2."""
+    """A program that computes the cotangent of one argument of a convolution from 16 to 32 channels with stride 2."""
     convolution = convolved(2, layout, kernel)
     x, w, ct = ((8, 32, 32, 16), (3, 3, 16, 32), (8, 16, 16, 32))
     if layout == "NCHW":
@@ -117,12 +120,12 @@ def toward(argument: int, layout: str, kernel: str) -> Program:
 
 
 def recurrence(c: Any) -> Any:
-    """20 iterations of c[i] = 2 c[i] + c[i - 1]."""
+    """The sum of c after 20 iterations of c[i] = 2 c[i] + c[i - 1]."""
     return jnp.sum(lax.fori_loop(1, 21, lambda i, c: c.at[i].set(2 * c[i] + c[i - 1]), c))
 
 
 def countdown(x: Any) -> Any:
-    """200 steps, numbered downwards, with a sort, so that the loop cannot become a kernel."""
+    """A loop of 200 steps whose induction variable decreases. It cannot become a kernel, because each step sorts."""
 
     def step(state: Any) -> Any:
         i, x = state
@@ -132,7 +135,7 @@ def countdown(x: Any) -> Any:
 
 
 def pooled(x: Any) -> Any:
-    """A sum of squared maxima over overlapping windows."""
+    """The sum of the squares of the maxima over overlapping windows."""
     y = lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
     return jnp.sum(y**2)
 
@@ -179,4 +182,4 @@ PROGRAMS: dict[str, Program] = {
     "log1p": of(jnp.log1p, MANY, dtype=F64),
     "remainder": of(lambda x, y: lax.rem(x, y), MANY, MANY),
 }
-"""The programs by name, in f32 except for some functions in f64."""
+"""Maps the names of programs to the programs. Their element type is f32, except for some functions in f64."""

@@ -1,17 +1,16 @@
-"""Times derivatives: python test/bench/runtime.py [--help]
+"""Times gradients of the examples: python test/bench/runtime.py [--help]
 
-With --calls, instead measures the overhead of a call in microseconds, for sums of two arrays of several sizes.
-
-For each example, three programs run: the loss, tiduc's gradient with the loss, and JAX's gradient with the loss. IREE
-and XLA compile each program for this CPU. The programs take turns on the stored inputs, so that other load on the
-machine affects all of them.
+For each example, three programs run: the loss, tiduc's loss and gradient, and JAX's loss and gradient. Both IREE and
+XLA compile each program for this CPU. The calls of the programs alternate, so that other load on the machine affects
+all of them. The columns:
 
     loss, ours, JAX's     the median time of a call, in microseconds
-    ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster
-    ours/loss             the time of tiduc's gradient divided by that of the loss
+    ours/JAX's            the time of tiduc's gradient divided by the time of JAX's; below 1, tiduc's is faster
+    ours/loss             the time of tiduc's gradient divided by the time of the loss
 
-Also prints the number of each gradient's ops, with private functions inlined, before and after `lower` simplifies it.
-The script does not assert any time.
+Also prints the number of ops of each gradient, with private functions inlined, before and after `lower` simplifies it.
+With --calls, measures the overhead of a call instead: the time of a sum of two arrays, for several sizes. The script
+does not assert any time.
 """
 
 import argparse
@@ -34,7 +33,7 @@ from tiduc.backends.iree.compile import compile_module
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.append(str(EXAMPLES))
 
-import models  # noqa: E402  (it is not in a package)
+import models  # noqa: E402  (examples/ is not a package)
 
 Call = Callable[[], Any]
 
@@ -76,7 +75,7 @@ def main() -> None:
 
 
 def measure_calls(rounds: int) -> None:
-    """Prints the median time of a call for each device, size, and location of the arrays."""
+    """Prints the median time of a call for each device and size, with arrays of NumPy and with arrays on the device."""
     print(f"{'device':12}{'numbers':>10}{'NumPy':>12}{'kept':>12}")
     for size in (4, 1_000, 10_000, 100_000, 1_000_000):
         t = f"tensor<{size}xf32>"
@@ -96,19 +95,19 @@ def measure_calls(rounds: int) -> None:
 
 
 def cells(times: dict[str, float]) -> str:
-    """The cells of a line: times, then ratios."""
+    """The cells of a line of the table: the times, followed by the ratios."""
     ratios = (times["ours"] / times[other] for other in ("JAX's", "loss"))
     return "".join(f"{time:12.0f}" for time in times.values()) + "".join(f"{x:12.2f}" for x in ratios)
 
 
 def stored_inputs(name: str) -> list[Any]:
-    """The arguments stored with an example."""
+    """The arguments in the file of an example."""
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         return [stored[f"input.{i}"] for i in range(sum(key.startswith("input.") for key in stored.files))]
 
 
 def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
-    """The StableHLO text of JAX's value and gradient, with the signature of tiduc's program."""
+    """The StableHLO text of the loss and its gradient by JAX. Inputs and outputs are those of tiduc's program."""
     model = models.MODELS[name]
     tree = jax.tree.structure(model.inputs(np.random.default_rng(0)))
 
@@ -126,13 +125,13 @@ def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program compiled by IREE. It returns arrays."""
+    """A function without arguments that runs the program, compiled by IREE, and returns its results."""
     executable = tiduc.Executable(compile_module(text))
     return lambda: executable(*arguments)
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program compiled by XLA. It returns arrays."""
+    """A function without arguments that runs the program, compiled by XLA, and returns its results."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices)
@@ -149,7 +148,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Call:
 
 
 def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
-    """The median time of each call in microseconds. The calls take turns."""
+    """The median time of each call in microseconds. The calls alternate."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -162,20 +161,20 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Asserts that all results are close. Times of programs with different results cannot be compared."""
+    """Asserts that all results of two programs are close, because otherwise their times must not be compared."""
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * float(np.max(np.abs(y))))
 
 
 def ops(text: str) -> tuple[int, int]:
-    """The number of ops of a function with calls inlined, before and after merge and lower."""
+    """The number of ops of a program before and after merge and lower, with calls inlined."""
     module = tiduc.import_stablehlo(tiduc.parse(text))
     lowered = tiduc.load(text).module
     return body_size(module), body_size(lowered)
 
 
 def body_size(module: Any) -> int:
-    """The number of ops in a module's only graph or function, without names and the terminator."""
+    """The number of ops in a module's only graph or function, without `tidu.name` ops and the terminator."""
     (function,) = module.body.operations
     body = function.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1

@@ -1,17 +1,17 @@
 """Times gradients by tiduc and by JAX, compiled by IREE and by XLA: python test/bench/suite.py [--help]
 
-The programs are the value and gradient of each network of the examples and of each function of functions.py, in f32:
+The programs compute value and gradient of each network of the examples and of each function of functions.py, in f32:
 
     tiduc compile    tiduc's gradient, compiled by `tiduc compile`
     iree-compile     tiduc's gradient, compiled by IREE for this CPU without tiduc's rewrites
     XLA              tiduc's gradient, compiled by XLA
     JAX: ...         JAX's gradient, compiled in the same three ways
-    PyTorch          PyTorch's gradient, run op by op without compilation, if PyTorch is installed
+    PyTorch          PyTorch's gradient, run op by op, if PyTorch is installed
 
 The figures are the least time of a call in microseconds, including conversions from and to NumPy arrays; the peak
-memory of a call's arrays in KiB; and the compile time in seconds. Engines take turns, with three calls each, so that
-other load on the machine affects all of them. With --write, the tables and a description of the machine go to
-docs/benchmarks.md.
+memory of the arrays in KiB; and the compile time in seconds. The calls of the engines alternate, three at a time, so
+that other load on the machine affects all of them. With --write, the tables and a description of the machine are
+written to docs/benchmarks.md.
 """
 
 import argparse
@@ -41,13 +41,13 @@ from tiduc.dialect.errors import TiducError
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "test" / "py"))
 
-from harness.allocations import allocated  # noqa: E402  (it is not in a package)
+from harness.allocations import allocated  # noqa: E402  (test/py is not a package)
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- suite.py -->", "<!-- end of suite.py -->"
 sys.path.append(str(ROOT / "examples"))
 
-import models  # noqa: E402  (it is not in a package)
+import models  # noqa: E402  (examples/ is not a package)
 
 PLAIN = (
     "--iree-hal-target-device=local",
@@ -70,7 +70,7 @@ class Case(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A call of a compiled program, its peak memory in KiB, and the seconds to compile."""
+    """A function that runs a compiled program, its peak memory in KiB, and the seconds to compile."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def cases() -> dict[str, Case]:
-    """All cases by name."""
+    """Maps names to the networks of the examples and the functions of functions.py."""
     cases_ = {name: network(model) for name, model in models.MODELS.items()}
     for name, function in FUNCTIONS.items():
         arguments = [single(x) for x in function.arguments(np.random.default_rng(0))]
@@ -112,7 +112,7 @@ def cases() -> dict[str, Case]:
 
 
 def network(model: Any) -> Case:
-    """The loss of an example's network, as a function of arrays."""
+    """The loss of a network of the examples, as a function of arrays."""
     leaves, tree = jax.tree.flatten(model.inputs(np.random.default_rng(0)))
     arguments = [single(x) for x in leaves]
     wrt = tuple(i for i, x in enumerate(arguments) if x.dtype.kind == "f")
@@ -126,7 +126,7 @@ def single(x: Any) -> Any:
 
 
 def texts(case: Case) -> tuple[str, str]:
-    """The StableHLO texts of value and gradient by tiduc and by JAX."""
+    """Two StableHLO texts that compute value and gradient of a case: tiduc's and JAX's."""
     loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
     ours = tiduc.load(loss).grad(list(case.wrt), value=True)
 
@@ -177,7 +177,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_torch(name: str, case: Case) -> Compiled:
-    """PyTorch's autograd. Its memory is that of tensors, including arguments, as for other engines."""
+    """Runs PyTorch's autograd. The memory is that of all tensors, including arguments, as for other engines."""
     import torch_functions
 
     call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
@@ -189,7 +189,10 @@ def by_torch(name: str, case: Case) -> Compiled:
 
 
 def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
-    """For each engine: microseconds, KiB and seconds to compile. Omits engines that fail."""
+    """Maps each engine to the time of a call in microseconds, the memory in KiB, and the seconds to compile.
+
+    Leaves out engines that fail or compute other results.
+    """
     ours, theirs = texts(case)
     compilers = (by_tiduc, by_iree, by_xla)
     compiled: dict[str, Compiled] = {}
@@ -221,12 +224,12 @@ def agree(results: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The least time of each call in microseconds."""
+    """The least time of each call in microseconds. The calls alternate."""
     times = dict.fromkeys(calls, math.inf)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for way, call in calls.items():
-            for _ in range(3):  # the first call also waits for the previous candidate's threads
+            for _ in range(3):  # the first call may be slow because threads of the previous engine still run
                 started = time.perf_counter()
                 call()
                 times[way] = min(times[way], time.perf_counter() - started)
@@ -237,7 +240,7 @@ def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, f
 
 
 def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iterator[str]:
-    """Markdown: a description of the machine, ratios, and one table for each measure."""
+    """Yields the lines of the report in Markdown: a description of the machine, ratios, and a table for each figure."""
     yield f"\n{machine()}\n"
     for denominator in (REFERENCE, "iree-compile", "JAX: iree-compile", TORCH):
         ratios = {
@@ -277,7 +280,7 @@ def machine() -> str:
 
 
 def installed(package: str) -> str:
-    """A package and its version."""
+    """The name of a package and its version."""
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Measures how gradients of networks of real sizes scale with threads: python test/bench/threads.py [--help]
+"""Measures the speed-up by threads for gradients of networks of real sizes: python test/bench/threads.py [--help]
 
 The programs are the gradients of the losses of networks in networks.py with respect to all parameters, in f32:
 
@@ -6,8 +6,8 @@ The programs are the gradients of the losses of networks in networks.py with res
     PyTorch          PyTorch's gradient, run op by op, with one thread and with all threads
 
 The figures are the least wall time of a call in milliseconds, and the ratio of the time with one thread to the time
-with all threads. Calls take turns. Run the script on a machine without other load. With --write, the table goes to
-docs/benchmarks.md.
+with all threads. The calls alternate. Run the script on a machine without other load. With --write, the table is
+written to docs/benchmarks.md.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], float]:
-    """The least milliseconds of a call for each engine, with one thread and with all threads."""
+    """The least time of a call in milliseconds, for each pair of an engine and a number of threads."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -63,7 +63,7 @@ def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], f
 
 
 def with_threads(n: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """A call during which PyTorch uses n threads."""
+    """A function that calls `call` after it has set the number of PyTorch's threads to n."""
 
     def called() -> Any:
         torch.set_num_threads(n)
@@ -73,7 +73,7 @@ def with_threads(n: int, call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def table(rows: Mapping[str, Mapping[tuple[str, int], float]], threads: int) -> Iterator[str]:
-    """Markdown: a description of the machine, and the table."""
+    """Yields the lines of the report in Markdown: a description of the machine, and the table."""
     ways = (TIDUC, TORCH)
     heads = [f"ms: {way}, {n} thread{'s' * (n > 1)}" for way in ways for n in (1, threads)]
     heads += [f"speed-up: {TIDUC}", TORCH, f"{TIDUC} / {TORCH}, {threads} threads"]

@@ -1,6 +1,7 @@
-"""The functions of functions.py and the examples' networks, written in PyTorch.
+"""The functions of functions.py and the losses of the examples' networks, written in PyTorch.
 
-Each function takes the arguments of its JAX counterpart as a flat list; the parameters of a network are sorted by name.
+Each function takes the arguments of the JAX function as separate arrays. The parameters of a network are sorted by
+name.
 """
 
 import math
@@ -19,7 +20,7 @@ HEADS = 4
 
 
 def mlp(b1: Any, b2: Any, b3: Any, w1: Any, w2: Any, w3: Any, x: Any, y: Any) -> Any:
-    """x: (batch, 16), y: (batch, 4)."""
+    """The loss of the multilayer perceptron. x: (batch, 16), y: (batch, 4)."""
     h = torch.tanh(torch.addmm(b1, x, w1))
     h = torch.tanh(torch.addmm(b2, h, w2))
     return functional.mse_loss(torch.addmm(b3, h, w3), y)
@@ -37,7 +38,7 @@ def convnet(
     images: Any,
     labels: Any,
 ) -> Any:
-    """images: (batch, 12, 12, 3), kernels as (height, width, in, out)."""
+    """The loss of the convolutional network. images: (batch, 12, 12, 3), k1 and k2: (height, width, in, out)."""
 
     def normed(x: Any, kernel: Any, scale: Any, shift: Any) -> Any:
         x = functional.conv2d(x, kernel.permute(3, 2, 0, 1), padding="same")
@@ -68,7 +69,7 @@ def transformer(
     tokens: Any,
     targets: Any,
 ) -> Any:
-    """tokens, targets: (batch, length)."""
+    """The loss of the transformer. tokens, targets: (batch, length)."""
     x = functional.embedding(tokens, embed) + position
     batch, length, width = x.shape
     qkv = functional.layer_norm(x, (width,), scale1, shift1) @ w_qkv
@@ -81,7 +82,7 @@ def transformer(
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-# ---- functions.py's ------------------------------------------------------------------------------------------------
+# ---- the functions of functions.py ---------------------------------------------------------------------------------
 
 
 def gmm(weights: Any, means: Any, logs: Any, lower: Any, x: Any) -> Any:
@@ -189,7 +190,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {function.__name__: function for functi
 def value_and_gradient(
     name: str, arguments: Sequence[NDArray[Any]], wrt: Sequence[int]
 ) -> Callable[[], list[NDArray[Any]]]:
-    """A call that runs a function forward, and then backward from its value."""
+    """A function without arguments that computes the value and the gradient of a function by `torch.autograd`."""
     function = BY_NAME[name]
     tensors = [torch.from_numpy(x) for x in arguments]
     tensors = [x if x.is_floating_point() else x.long() for x in tensors]
@@ -203,7 +204,7 @@ def value_and_gradient(
 
 
 def allocated(call: Callable[[], Any]) -> int:
-    """The largest number of bytes that PyTorch allocates for tensors at one time during a call."""
+    """The peak memory of the tensors that PyTorch allocates during a call, in bytes."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     now = most = 0

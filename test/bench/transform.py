@@ -1,19 +1,20 @@
 """Measures the time of differentiation per primal op: python test/bench/transform.py [--help]
 
 For programs of growing size, prints the time of each stage of a VJP with respect to all parameters, in microseconds per
-primal op. A primal op is an op of the function or of the functions that it calls. Also prints the time that JAX takes
-for the function:
+primal op. A primal op is an op of the function or of the functions that it calls. The columns:
 
-    read        parse and import the StableHLO text        (not part of "stages")
-    linearize, transpose, merge, structure, lower, collect; stages  these, and their sum
-    print       the result as text                         (not part of "stages")
-    JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
-    JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
-    x stages    (JAX vjp - JAX f) / stages                 JAX's time to differentiate, relative to the stages
-    x total     JAX vjp / (read + stages + print)          from a function or a file to StableHLO
+    read        the time to parse and import the StableHLO text
+    linearize, transpose, merge, structure, lower, collect
+                the times of tiduc's stages, and of garbage collection after them
+    stages      the sum of the times of linearize to collect
+    print       the time to print the result
+    JAX f       the time of jax.jit(f).lower(...), which traces f and lowers it to StableHLO
+    JAX vjp     the time of jax.jit(vjp of f).lower(...), which also differentiates f
+    x stages    (JAX vjp - JAX f) / stages: JAX's time to differentiate, divided by tiduc's
+    x total     JAX vjp / (read + stages + print): JAX's total time, divided by tiduc's
 
-Each number is the least processor time of several runs. The first run, which loads libraries and fills caches, does not
-count. The script does not assert any time.
+Each number is the least processor time of several runs. The first run, which loads libraries and fills caches, is
+ignored. The script does not assert any time.
 """
 
 import argparse
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def row(name: str, size: int, with_jax: bool, budget: float) -> None:
-    """Measures one program at one size, and prints a line of figures."""
+    """Measures one program with about `size` primal ops, and prints a line of figures."""
     one, two = (ops(text_of(PROGRAMS[name](layers))) for layers in (1, 2))
     program = PROGRAMS[name](max(1, round((size - one) / (two - one)) + 1))
     text = text_of(program)
@@ -70,22 +71,23 @@ def row(name: str, size: int, with_jax: bool, budget: float) -> None:
 
 
 def text_of(program: Program) -> str:
-    """The program's StableHLO, as JAX lowers it."""
+    """The StableHLO text to which JAX lowers the program."""
     return jax.jit(program.function, keep_unused=True).lower(*program.arguments).as_text()
 
 
 def ops(text: str) -> int:
-    """The number of primal ops, with private functions inlined. Names and the terminator do not count."""
-    module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # ops do not keep their module alive
+    """The number of ops after private functions are inlined. `tidu.name` ops and the terminator do not count."""
+    module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # the module must live as long as its ops
     (graph,) = module.body.operations
     body = graph.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1
 
 
 def stages(text: str, wrt: int) -> dict[str, float]:
-    """The seconds that each stage of a VJP takes. The VJP is of `main`, with respect to its first inputs.
+    """The time of each stage of the VJP of `main` with respect to its first `wrt` inputs, in seconds.
 
-    As in a `Program`, Python's garbage collector pauses during the stages. "collect" is its time after the last stage.
+    As in a `Program`, Python's garbage collector does not run during the stages. "collect" is the time of the garbage
+    collection after the last stage.
     """
     clock = Clock()
     view = tiduc.resolve(tiduc.import_stablehlo(tiduc.parse(text)))
@@ -102,7 +104,7 @@ def stages(text: str, wrt: int) -> dict[str, float]:
 
 @stage
 def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
-    """The module of the VJP of the graph `primal` with respect to its first inputs."""
+    """The module of the VJP of the graph `primal` with respect to its first `wrt` inputs."""
     linear = tiduc.linearize(view, primal.outputs, list(primal.keys)[:wrt], tiduc.OPSET)
     clock.lap("linearize")
     transposed = tiduc.linear_transpose(view, linear, tiduc.OPSET)
@@ -118,11 +120,11 @@ def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
 
 
 def by_jax(program: Program) -> dict[str, float]:
-    """The seconds that JAX takes to trace and lower the function, and its VJP with respect to the first arguments."""
+    """JAX's time, in seconds, to trace and lower the function, and to trace and lower its VJP."""
     arguments, wrt = program.arguments, program.wrt
 
     def function(*arguments: Any) -> Any:
-        return program.function(*arguments)  # a new function for each call: JAX has not cached it
+        return program.function(*arguments)  # JAX has not cached this new function
 
     def vjp(ct: Any, *arguments: Any) -> Any:
         y, back = jax.vjp(lambda *x: function(*x, *arguments[wrt:]), *arguments[:wrt])
@@ -137,7 +139,7 @@ def by_jax(program: Program) -> dict[str, float]:
 
 
 class Clock:
-    """Measures the seconds of processor time of this process between laps. Other processes affect it little."""
+    """Measures the processor time of this process between calls of `lap`, in seconds."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
@@ -149,7 +151,10 @@ class Clock:
 
 
 def best(measure: Callable[[], dict[str, float]], budget: float) -> dict[str, float]:
-    """The least value of each time, over at least two runs after the first. Stops after `budget` seconds."""
+    """Repeats a measurement, and returns the least value of each time. The first run is ignored.
+
+    There are at least two further runs, and at most ten. No run is started after `budget` seconds.
+    """
     started = time.perf_counter()
     measure()
     runs: list[dict[str, float]] = []
