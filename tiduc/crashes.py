@@ -16,6 +16,7 @@ from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
 _LARGEST = 2**28  # the size in bytes up to which a file is copied into the folder
+_LOST = re.compile(rb"distributed service|coordination service|gloo|nccl", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Crash:
 
 
 def report_crash(crash: Crash) -> None:
-    """Prints the diagnostic of a crash, and saves a reproducer unless memory ran out."""
+    """Prints the diagnostic of a crash. Saves a reproducer, unless memory ran out or another process has died."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file
