@@ -200,28 +200,36 @@ static void tiduc_describe(tiduc_sink *sink, uint32_t crc) {
   tiduc_put_text(sink, "}");
 }
 
-// Writes the whole file.
-static void tiduc_write(tiduc_sink *sink, const TIDUC_STATE *state) {
+// Counts the bytes of the JSON text, without the blanks after it. All checksums have ten digits.
+static size_t tiduc_text_size(void) {
+  tiduc_sink counter = {0};
+  tiduc_describe(&counter, 0);
+  return counter.count;
+}
+
+// The length of a text of `size` bytes and the blanks after it.
+static size_t tiduc_padded(size_t size) { return (size + 7) / 8 * 8; }
+
+// Writes the whole file. `size` is that of the JSON text, without the blanks.
+static void tiduc_write(tiduc_sink *sink, const TIDUC_STATE *state, size_t size) {
   const unsigned char *bytes = (const unsigned char *)state;
   unsigned char head[8];
   uint32_t crc = UINT32_MAX;
   for (int i = 0; i < TIDUC_ARRAYS; i++) crc = tiduc_crc32(crc, bytes + TIDUC_TABLE[i].offset, TIDUC_TABLE[i].size);
-  tiduc_sink counter = {0};
-  tiduc_describe(&counter, ~crc);
-  uint64_t length = ((uint64_t)counter.count + 7) / 8 * 8;
-  for (int i = 0; i < 8; i++) head[i] = (unsigned char)(length >> 8 * i);
+  for (int i = 0; i < 8; i++) head[i] = (unsigned char)((uint64_t)tiduc_padded(size) >> 8 * i);
   tiduc_put(sink, head, 8);
   tiduc_describe(sink, ~crc);
-  tiduc_put(sink, "        ", (size_t)length - counter.count);
+  tiduc_put(sink, "        ", tiduc_padded(size) - size);
   for (int i = 0; i < TIDUC_ARRAYS; i++) tiduc_put(sink, bytes + TIDUC_TABLE[i].offset, TIDUC_TABLE[i].size);
 }
 
 size_t TIDUC_WRITE(const TIDUC_STATE *state, void *data, size_t size) {
-  tiduc_sink sink = {0};
-  tiduc_write(&sink, state);
-  if (sink.count > size || !data) return sink.count;
-  sink = (tiduc_sink){.data = (unsigned char *)data, .size = size};
-  tiduc_write(&sink, state);
+  const size_t text = tiduc_text_size();
+  size_t total = 8 + tiduc_padded(text);
+  for (int i = 0; i < TIDUC_ARRAYS; i++) total += TIDUC_TABLE[i].size;
+  if (total > size || !data) return total;
+  tiduc_sink sink = {.data = (unsigned char *)data, .size = size};
+  tiduc_write(&sink, state, text);
   return sink.count;
 }
 
@@ -250,7 +258,7 @@ int TIDUC_SAVE(const TIDUC_STATE *state, const char *path) {
   bool fine = file != NULL;
   if (file) {
     tiduc_sink sink = {.file = file};
-    tiduc_write(&sink, state);
+    tiduc_write(&sink, state, tiduc_text_size());
     fine = !ferror(file);
     fine = !fclose(file) && fine;
     fine = fine && !rename(part, path);

@@ -96,7 +96,8 @@ extern const {name}_array {name}_arrays[{len(self.stored)}];
 // write it; a new file replaces the old one when it is complete. Status 0; or 1 if memory ran out, 3 if the file cannot
 // be read or written, 4 if it has the state of another model, or other arrays than this state, 5 if its checksum is
 // wrong. If the status is not 0, the state is unchanged.
-// {name}_write writes the file into memory if it fits into `size` bytes. It returns the number of bytes of the file.
+// {name}_write writes the file into memory if it fits into `size` bytes. It returns the number of bytes of the file,
+// for which it reads neither the state nor the memory: {name}_write(NULL, NULL, 0).
 // -DTIDUC_NO_FILES leaves out the functions for disks.
 #define {name.upper()}_MODEL {_quoted(self.identity)}
 int {name}_read({name}_state *state, const void *data, size_t size);

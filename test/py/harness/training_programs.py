@@ -49,6 +49,7 @@ int main(int count, char **words) {  // state to load, data, number of steps, st
   static unsigned char written[100000], saved[100000];
   static digits_state back;
   size_t size = digits_write(&state, NULL, 0);
+  if (digits_write(NULL, NULL, 0) != size || digits_write(NULL, written, 0) != size) return 7;  // reads no state
   if (digits_write(&state, written, size - 1) != size || written[0]) return 7;  // does not fit
   file = size < sizeof written ? fopen(words[4], "rb") : NULL;
   if (!file || fread(saved, 1, sizeof saved, file) != size) return 7;
