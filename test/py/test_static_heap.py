@@ -1,8 +1,10 @@
 """The memory of the calls of static libraries: the heap that the header states, kept blocks, and calls in a buffer."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from cases.static_programs import LAYER, LOOP
 from harness.static_libraries import results, run_library
 
 from tiduc.backends.backend import Options
+from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.loading import load
+from tiduc.runtime.process import Ended
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
@@ -29,6 +33,29 @@ def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.tanh(x + np.arange(400) % 7 + 0.5), atol=1e-5)
     assert "goto b1" in (tmp_path / "net.c").read_text()
     assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
+
+
+@pytest.mark.more
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_the_local_memory_of_kernels_is_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program reads how much memory the first call takes. IREE gives kernels local memory in whole pages."""
+    reached = ObjectFile.reached
+
+    def with_local_memory(self: ObjectFile, *given: Any) -> Ended:
+        *others, text = given
+        stated = re.sub(rb"(<workgroup_size = [^>]*)>", rb"\1, workgroup_local_memory = 5000>", text)
+        return reached(self, *others, stated)
+
+    monkeypatch.setattr(ObjectFile, "reached", with_local_memory)
+    program = load("""func.func @main(%x: tensor<40xf32>) -> tensor<40xf32> {
+      %0 = stablehlo.tanh %x : tensor<40xf32>
+      return %0 : tensor<40xf32>
+    }""")
+    x = np.linspace(-2, 2, 40, dtype=np.float32)
+    (found,) = run_library(program, (x,), tmp_path)
+    np.testing.assert_allclose(found, np.tanh(x), atol=1e-5)
+    stated = re.search(r"NET_HEAP_BYTES (\d+)", (tmp_path / "net.h").read_text())
+    assert stated is not None and 8192 <= int(stated[1]) < 9000
 
 
 KEEPING = """#include "net.h"

@@ -28,7 +28,7 @@ C_TYPES = {
 DONATED = "iree.abi.output"
 """The attribute of an argument whose memory receives an output. The value is the index of the output."""
 
-_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, but not local memory of kernels."
+_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments and the local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
 """Matches the header's line that defines how much memory a call allocates."""
 

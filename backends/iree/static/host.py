@@ -23,6 +23,7 @@ from tiduc.backends.iree.compile import located
 from tiduc.backends.iree.modules.ops import IrValue
 from tiduc.backends.iree.static.arithmetic import expression
 from tiduc.backends.iree.static.constants import data_of
+from tiduc.backends.iree.static.kernels import local_memory
 from tiduc.backends.iree.static.liveness import (
     FREE,
     has_loop,
@@ -84,7 +85,7 @@ class CFunction:
         self.names: dict[IrValue, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
-        self.allocated: list[str] = []  # the size of each buffer that a run of the function may allocate
+        self.allocated: list[str] = []  # the size of each block that a run of the function may allocate
         self._labels: dict[ir.Block, str] = {}
         self._live: dict[ir.Block, set[IrValue]] = {}
 
@@ -300,6 +301,7 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
         return
     kernel = list(kernels[0].value)[-1]
     counts = _workgroups(f, f.host.exports[kernel], workload)
+    f.allocated += map(str, local_memory(f.host.exports[kernel]))
     constants = ", ".join(f"(uint32_t){f.use(value)}" for value in uniform)
     pointers = ", ".join(f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True))
     sizes = ", ".join(f"(size_t){f.use(value)}" for value in lengths)
