@@ -14,10 +14,10 @@ LIMIT = 8.0
 """Tolerance, in units of machine epsilon times the matrix size."""
 
 
-def normal(dtype: Any, *shape: int) -> Array:
-    x = RNG.normal(size=shape)
+def normal(dtype: Any, *shape: int, rng: np.random.Generator = RNG) -> Array:
+    x = rng.normal(size=shape)
     if np.dtype(dtype).kind == "c":
-        x = x + 1j * RNG.normal(size=shape)
+        x = x + 1j * rng.normal(size=shape)
     return x.astype(dtype)
 
 
@@ -25,8 +25,8 @@ def adjoint(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def unitary(dtype: Any, n: int) -> Array:
-    return np.asarray(np.linalg.qr(normal(dtype, n, n))[0])
+def unitary(dtype: Any, n: int, rng: np.random.Generator = RNG) -> Array:
+    return np.asarray(np.linalg.qr(normal(dtype, n, n, rng=rng))[0])
 
 
 def general(dtype: Any, m: int, n: int) -> Array:
@@ -72,12 +72,12 @@ def hermitian(dtype: Any, n: int) -> Array:
     return np.concatenate([x + adjoint(x), np.stack([np.asarray(y, dtype) for y in more])])
 
 
-def positive(dtype: Any, n: int) -> Array:
+def positive(dtype: Any, n: int, rng: np.random.Generator = RNG) -> Array:
     """Positive definite matrices: random, ill-conditioned, unit, diagonal, badly scaled, huge and tiny."""
-    x = normal(dtype, n, n)
+    x = normal(dtype, n, n, rng=rng)
     full = x @ adjoint(x) + n * np.eye(n)
     far = 1e15 if np.finfo(dtype).bits == 32 else 1e150
-    q = unitary(dtype, n)
+    q = unitary(dtype, n, rng)
     steep = q * 10.0 ** (-np.arange(n) * (1 if np.finfo(dtype).bits == 32 else 2)) @ adjoint(q)
     scales = 10.0 ** np.arange(n)
     scaled = full * scales * scales[:, None]
