@@ -3,11 +3,13 @@
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from harness.scalars import evaluate
 from harness.static_libraries import run_library, run_thread_sanitizer
 
 from tiduc.backends.backend import Options
@@ -15,7 +17,8 @@ from tiduc.backends.iree.elf import read_elf
 from tiduc.backends.iree.static.header import Interface
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.backends.iree.static.scalars.compile import Scalars, compile_scalars, scalars_of
-from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, OPERATORS
+from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, OPERATORS, ScalarOps
+from tiduc.backends.iree.static.scalars.ranges import LIMITS
 from tiduc.cli import run
 from tiduc.dialect.mlir.context import parse
 from tiduc.program import Program, from_module
@@ -126,6 +129,63 @@ def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
     assert found is not None
     names = [found.numbers.all[i].name for i in found.outputs[0].array.ids.ravel()]
     assert names.count("zero") == 6
+
+
+def test_padding_of_values_beside_tangents() -> None:
+    """The zeros around a loop's value are not those of a derivative, although the loop carries a tangent, too."""
+    text = """func.func @main(%x: tensor<2xf64>, %w: tensor<4xf64>) -> (tensor<4xf64>, tensor<2xf64>) {
+      %k = stablehlo.iota dim = 0 : tensor<2xi32>
+      %zeros = stablehlo.constant dense<0> : tensor<2xi32>
+      %equal = stablehlo.compare EQ, %k, %zeros : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %fill = stablehlo.constant dense<0.0> : tensor<f64>
+      %dx = stablehlo.convert %equal {tidu.seed} : (tensor<2xi1>) -> tensor<2xf64>
+      %0:3 = stablehlo.while(%i = %zero, %y = %x, %dy = %dx) : tensor<i32>, tensor<2xf64>, tensor<2xf64>
+      cond {
+        %1 = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %1 : tensor<i1>
+      } do {
+        %1 = stablehlo.add %i, %one : tensor<i32>
+        %2 = stablehlo.multiply %y, %y : tensor<2xf64>
+        %3 = stablehlo.multiply %y, %dy : tensor<2xf64>
+        stablehlo.return %1, %2, %3 : tensor<i32>, tensor<2xf64>, tensor<2xf64>
+      }
+      %4 = stablehlo.pad %0#1, %fill, low = [1], high = [1], interior = [0]
+        : (tensor<2xf64>, tensor<f64>) -> tensor<4xf64>
+      %5 = stablehlo.multiply %4, %w : tensor<4xf64>
+      return %5, %0#2 : tensor<4xf64>, tensor<2xf64>
+    }"""
+    found = scalars(program(text))
+    assert found is not None
+    y, dy = evaluate(found, [np.full((1, 2), 2.0), np.full((1, 4), np.inf)])
+    np.testing.assert_array_equal(y, [[np.nan, np.inf, np.inf, np.nan]])
+    np.testing.assert_array_equal(dy, [[8, 0]])
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "i8", "i64"])
+def test_extremes_of_constants(kind: str) -> None:
+    """Constants are folded as the code computes them: 0 is larger than -0, and NaN is neither lost nor made."""
+    numbers = ScalarOps(100)
+    some = [0.0, -0.0, 1.5, np.nan, -np.inf] if kind[0] == "f" else [0, -3, 7, LIMITS[kind][0]]
+    for x, y in product(some, repeat=2):
+        i, j = numbers.constant(x, kind), numbers.constant(y, kind)
+        large, small = (numbers.value(numbers.apply(f"{name}imum", kind, i, j)) for name in ("max", "min"))
+        wanted = (
+            (np.nan, np.nan) if x != x or y != y else sorted((x, y), key=lambda z: (z, not np.signbit(z)))
+        )
+        np.testing.assert_array_equal([small, large], wanted)
+        np.testing.assert_array_equal(np.signbit([small, large]), np.signbit(wanted))
+
+
+def test_a_choice_between_equal_truth_values() -> None:
+    """A structural zero and the constant `false` are equal, so that the flag does not matter."""
+    numbers = ScalarOps(100)
+    flag, no, yes = numbers.input(0, 0, "i1"), numbers.constant(False, "i1"), numbers.constant(True, "i1")
+    for x, y in ((no, numbers.zero("i1")), (numbers.zero("i1"), no)):
+        assert numbers.value(numbers.apply("select", "i1", flag, x, y)) == 0
+    assert numbers.apply("select", "i1", flag, yes, numbers.zero("i1")) == flag
 
 
 EYE = """func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {

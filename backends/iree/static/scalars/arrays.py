@@ -95,10 +95,9 @@ class Evaluation:
             found = self._rules[name](self, op, xs)
         else:
             raise TooLarge(op.name)
-        if isinstance(found, list):
-            tangent = any(x.tangent for x in xs)
-            return [y._replace(tangent=tangent or y.tangent) for y in found]
         tangent = any(x.tangent for x in xs)
+        if isinstance(found, list):  # the results of control flow say which of them are tangents
+            return found if len(op.regions) else [y._replace(tangent=tangent) for y in found]
         if SEED in op.attributes:
             zeros = [self.numbers.value(i) == 0 for i in found.ids.ravel().tolist()]
             zero = self.numbers.zero(kind_of(op.results[0]))

@@ -20,6 +20,16 @@ CONSTANT, INPUT, ZERO = "constant", "input", "zero"
 FLOATS = "f64", "f32"
 
 
+def _maximum(x: Any, y: Any) -> Any:
+    """The larger number, or NaN. As in IEEE 754, 0 is larger than -0; NumPy's function returns either of them."""
+    return np.where(x == y, np.where(np.signbit(x), y, x), np.maximum(x, y))
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    """The smaller number, or NaN. As in IEEE 754, -0 is smaller than 0."""
+    return np.where(x == y, np.where(np.signbit(x), x, y), np.minimum(x, y))
+
+
 class Operator(NamedTuple):
     """How an op is computed: on constants by NumPy's `fold`, on floats by the op `llvm` of LLVM's dialect.
 
@@ -50,8 +60,8 @@ OPERATORS = COMPARISONS | {
     "divide": Operator(np.divide, "fdiv", integers=False),
     "negate": Operator(np.negative, "fneg"),
     "abs": Operator(np.abs, "intr.fabs"),
-    "maximum": Operator(np.maximum, "intr.maximum", "intr.smax"),
-    "minimum": Operator(np.minimum, "intr.minimum", "intr.smin"),
+    "maximum": Operator(_maximum, "intr.maximum", "intr.smax"),
+    "minimum": Operator(_minimum, "intr.minimum", "intr.smin"),
     "sqrt": Operator(np.sqrt, "intr.sqrt", integers=False),
     "sine": Operator(np.sin, "intr.sin", integers=False, library=True),
     "cosine": Operator(np.cos, "intr.cos", integers=False, library=True),
@@ -233,10 +243,12 @@ class ScalarOps:
             return x
         if inverse is not None:
             return self.apply("select", kind, inverse, y, x)
-        values = self.value(x), self.value(y)
-        if kind == "i1" and None not in values:
-            return flag if values[0] else self.apply("xor", kind, flag, y)  # y is true
-        return None
+        first, second = self.value(x), self.value(y)
+        if kind != "i1" or first is None or second is None:
+            return None
+        if first == second:  # a structural zero and a constant
+            return x
+        return flag if first else self.apply("xor", kind, flag, y)
 
     def _short_of_integers(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
         """Like `_short`, for an op on integers or truth values."""
