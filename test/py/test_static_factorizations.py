@@ -1,7 +1,8 @@
 """Static libraries of small programs: factorizations and solves of small matrices as scalar ops."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -107,32 +108,62 @@ def test_factors_are_those_of_arrays(n: int) -> None:
         np.testing.assert_allclose(x / largest, y / largest, rtol=1e-9, atol=1e-9, err_msg=str(i))
 
 
-def solve(left: bool, lower: bool, unit: bool, kind: str) -> str:
-    c = "tensor<4x2xf64>" if left else "tensor<2x4xf64>"
-    return f"""func.func @main(%a: tensor<4x4xf64>, %c: {c}) -> {c} {{
-      %0 = "stablehlo.triangular_solve"(%a, %c) {{left_side = {str(left).lower()}, lower = {str(lower).lower()},
-        unit_diagonal = {str(unit).lower()}, transpose_a = #stablehlo<transpose {kind}>}}
-        : (tensor<4x4xf64>, {c}) -> {c}
-      return %0 : {c}
-    }}"""
+ELEMENTS = {"f64": np.float64, "f32": np.float32}
+KINDS = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
+
+
+def solves(*batch: int, left: bool, kind: str, element: str = "f64") -> str:
+    """The solutions for a lower and an upper triangle, without and with a unit diagonal, in this order."""
+    sizes = "".join(f"{n}x" for n in batch)
+    a, c = f"tensor<{sizes}4x4x{element}>", f"tensor<{sizes}{'4x2' if left else '2x4'}x{element}>"
+    lines = [
+        f"""%{i} = "stablehlo.triangular_solve"(%a, %c) {{left_side = {str(left).lower()}, lower = {lower},
+          unit_diagonal = {unit}, transpose_a = #stablehlo<transpose {kind}>}} : ({a}, {c}) -> {c}"""
+        for i, (lower, unit) in enumerate(product(("true", "false"), repeat=2))
+    ]
+    body, types = "\n".join(lines), ", ".join([c] * len(lines))
+    results = ", ".join(f"%{i}" for i in range(len(lines)))
+    return f"func.func @main(%a: {a}, %c: {c}) -> ({types}) {{\n{body}\nreturn {results} : {types}\n}}"
+
+
+def check_solutions(
+    a: Array, c: Array, found: Sequence[Array], left: bool, kind: str, tolerance: float
+) -> None:
+    """Multiplies the solutions by the triangles. Only one triangle is read, and no unit diagonal."""
+    for x, (lower, unit) in zip(found, product((True, False), repeat=2), strict=True):
+        t = np.tril(a) if lower else np.triu(a)
+        if unit:
+            t = t - t * np.eye(4) + np.eye(4)
+        op = t if kind == "NO_TRANSPOSE" else t.mT
+        np.testing.assert_allclose(op @ x if left else x @ op, c, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("kind", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_triangular_solves(left: bool, kind: str) -> None:
-    """Only one triangle is read; with a unit diagonal, the diagonal is not read either."""
     rng = np.random.default_rng(0)
-    for lower in (True, False):
-        for unit in (True, False):
-            found = scalars(program(solve(left, lower, unit, kind)))
-            assert found is not None
-            a, c = rng.standard_normal((9, 4, 4)), rng.standard_normal((9, 4, 2) if left else (9, 2, 4))
-            (x,) = evaluate(found, [a, c])
-            t = np.tril(a) if lower else np.triu(a)
-            if unit:
-                t = t - t * np.eye(4) + np.eye(4)
-            op = t if kind == "NO_TRANSPOSE" else t.mT
-            np.testing.assert_allclose(op @ x if left else x @ op, c, rtol=1e-9, atol=1e-9)
+    found = scalars(program(solves(left=left, kind=kind)))
+    assert found is not None
+    a, c = rng.standard_normal((9, 4, 4)), rng.standard_normal((9, 4, 2) if left else (9, 2, 4))
+    check_solutions(a, c, evaluate(found, [a, c]), left, kind, 1e-9)
+
+
+@needs_gcc
+@pytest.mark.more
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(
+    "batch, element, kind", [(3, "f64", KINDS[0]), (8, "f64", KINDS[1]), (8, "f32", KINDS[2])]
+)
+def test_a_library_of_triangular_solves(
+    batch: int, element: str, kind: str, left: bool, tmp_path: Path
+) -> None:
+    """The compiled code, of scalars and of vectors, solves the systems."""
+    of = program(solves(batch, left=left, kind=kind, element=element))
+    found, rng = scalars(of), np.random.default_rng(0)
+    assert found is not None and found.places == (batch if batch > 3 else 1)
+    a = (rng.standard_normal((batch, 4, 4)) + 3 * np.eye(4)).astype(ELEMENTS[element])
+    c = rng.standard_normal((batch, 4, 2) if left else (batch, 2, 4)).astype(ELEMENTS[element])
+    check_solutions(a, c, run_library(of, [a, c], tmp_path), left, kind, 1e-9 if element == "f64" else 1e-4)
 
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -171,7 +202,7 @@ def test_derivatives_of_solves(name: str, double_precision: None) -> None:
 @needs_gcc
 @pytest.mark.more
 @pytest.mark.parametrize("batch", [3, 8])
-def test_a_library_of_factors_and_solves(batch: int, tmp_path: Path) -> None:
+def test_a_library_of_factors(batch: int, tmp_path: Path) -> None:
     """The compiled code, of scalars and of vectors, computes the numbers of the scalar ops."""
     of = program(factors(batch, rows=3, columns=3))
     found = scalars(of)
