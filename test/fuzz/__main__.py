@@ -3,15 +3,15 @@
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
     python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
-A kind, a seed and a number determine an input. Findings are:
+Each input is determined by a kind, a seed and a number. The run of an operation on an input is a finding if
 
-- a traceback, a death by a signal, a hang, too much memory
-- an act that is not the operation's task, such as opening another file
-- invalid IR
-- an exit status without a diagnostic, or an error about the input without a location
+- it raises an exception other than a `TiducError`, a signal ends it, it hangs, or it uses too much memory;
+- it does something that is not its task, such as opening another file;
+- its result is invalid IR;
+- it fails without an error message, or with an error about the input that has no location.
 
-Findings with equal signatures are counted together. The first of them is shown, and its files are kept. The exit status
-is 1 if there are findings. docs/testing.md lists the kinds.
+Findings with equal signatures are counted together. The first of them is printed, and its files are written to FOLDER.
+The exit status is 1 if there are findings. docs/testing.md lists the kinds of inputs.
 """
 
 import signal

@@ -1,6 +1,7 @@
-"""Mutates `.pt2` archives: fields of their JSON, names, parts, and the structure of the zip archive.
+"""Mutates `.pt2` archives: fields of JSON documents, names, parts, and the structure of the zip archive.
 
-Malicious parts try to create a file or folder `RAN`: by Python code, by a shell, or by an operator of PyTorch.
+Some mutations add malicious parts. These try to create a file or folder `RAN` by Python code, by a shell, or by an
+operator of PyTorch.
 """
 
 import copy
@@ -158,7 +159,7 @@ Parts = dict[str, bytes]
 
 
 def mutated(parts: Parts, draw: Random, others: Sequence[Parts]) -> bytes:
-    """The bytes of an archive after some mutations of its parts, its names, or its structure."""
+    """The bytes of an archive after random mutations of its parts, names or structure."""
     parts = dict(parts)
     for _ in range(draw.choice([1, 1, 2, 3])):
         draw.choices([_json, _stranger, _part, _splice], [12, 2, 2, 1])[0](parts, draw, others)
@@ -174,7 +175,7 @@ def mutated(parts: Parts, draw: Random, others: Sequence[Parts]) -> bytes:
 
 
 def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Changes a field in a JSON part."""
+    """Changes a random field of a part that is a JSON document."""
     named = [name for name in (MODEL, MODEL, MODEL, WEIGHTS, CONSTANTS) if name in parts]
     if not named:
         return
@@ -190,7 +191,7 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _places(document: Any) -> list[tuple[Any, Any]]:
-    """All fields of a document, each as a pair of the object or list that has it, and its key."""
+    """All fields of a JSON document, as pairs of an object or list and a key or index in it."""
     found, waiting = [], [document]
     while waiting:
         each = waiting.pop()
@@ -225,7 +226,7 @@ def _change(holder: Any, key: Any, draw: Random, places: list[tuple[Any, Any]]) 
 
 
 def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Adds a payload that a reader must not run: code, a costly expression, or a call of a function."""
+    """Adds something that a reader must not run: code, an expression that takes too long, or a call of a function."""
     try:
         document = json.loads(parts[MODEL])
         graph = document["graph_module"]["graph"]
@@ -283,13 +284,13 @@ def _splice(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _written(parts: Parts, draw: Random) -> bytes:
-    """The archive of the parts, as `torch.export.save` writes it, or with other settings."""
+    """The bytes of a zip archive of the parts, as `torch.export.save` writes it, or with other settings of zipfile."""
     out, folder = io.BytesIO(), draw.choice(["model"] * 57 + ["", "..", "/"])
     kind = draw.choice([zipfile.ZIP_STORED] * 39 + [zipfile.ZIP_DEFLATED])
     with (
         zipfile.ZipFile(out, "w", kind) as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # warnings about duplicate names
+    ):  # zipfile warns about duplicate names
         for name, data in parts.items():
             archive.writestr(f"{folder}/{name}" if folder else name, data)
             if draw.randrange(400) == 0:
@@ -298,7 +299,7 @@ def _written(parts: Parts, draw: Random) -> bytes:
 
 
 def parts_of(data: bytes) -> Parts:
-    """The parts of an archive by name, without the folder that holds them."""
+    """Maps the name of each part of an archive to its contents. Names do not include the folder in the archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
 

@@ -1,4 +1,4 @@
-"""Mutates bytes: anywhere in a file, or in members of a zip archive whose checksums stay valid."""
+"""Mutates bytes of files. In zip archives, members can be mutated so that all checksums are valid."""
 
 import io
 import re
@@ -13,7 +13,7 @@ _NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFF
 
 
 def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
-    """The bytes after at most `most` mutations, which may splice in parts of the files in `others`."""
+    """The bytes after one to `most` random mutations. A mutation may insert a part of a file in `others`."""
     mutant = bytearray(data)
     for _ in range(draw.randint(1, most)):
         _mutate(mutant, draw, others)
@@ -48,7 +48,10 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A zip archive with one member mutated, removed or renamed. Mutates bytes of other formats anywhere."""
+    """A copy of a zip archive in which one member is mutated, removed or renamed.
+
+    If `data` is not a zip archive, mutates bytes anywhere.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(info, archive.read(info)) for info in archive.infolist()]
@@ -59,7 +62,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
     with (
         zipfile.ZipFile(out, "w") as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # a warning about a duplicate name
+    ):  # zipfile warns about duplicate names
         for i, (info, contents) in enumerate(members):
             if i == at and how == 0:
                 continue
@@ -72,7 +75,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
 
 
 def in_stored_archive(data: bytes, draw: Random) -> bytes:
-    """A zip archive, such as a module of IREE, with one member changed in place and its checksum corrected."""
+    """A zip archive, such as a module of IREE, in which bytes of one member are changed and its checksum is updated."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         name = draw.choice(archive.namelist())
         contents = bytearray(archive.read(name))
@@ -85,9 +88,9 @@ def in_stored_archive(data: bytes, draw: Random) -> bytes:
 
 
 def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
-    """A zip archive with other contents of the stored member `name`.
+    """Replaces the contents of the uncompressed member `name` of a zip archive, and updates its checksum.
 
-    The length must be equal; corrects the checksum.
+    The new contents must have the length of the old ones.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         member = archive.getinfo(name)
@@ -99,7 +102,10 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
 
 
 def header(data: bytes, draw: Random) -> bytes:
-    """A NumPy array file with another type, order or shape in its header. Mutates bytes of other formats anywhere."""
+    """A copy of a NumPy file with a random element type, order or shape in its header.
+
+    If `data` is not a NumPy file, mutates bytes anywhere.
+    """
     if not data.startswith(b"\x93NUMPY"):
         return mutated(data, draw, [data])
     text = data[10:128]

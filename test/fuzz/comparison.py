@@ -1,15 +1,16 @@
 """Judges the derivatives of a random program at one point, in f64.
 
-The program is f. The random arrays are a point x, a tangent dx for a random subset of the inputs, and cotangents a and
-b of the outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. The
-checks:
+The program is a function f. Random arrays are drawn: a point x, a tangent dx of a random subset of the inputs, and
+cotangents a and b of the outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of
+the JVP. Let J be the Jacobian of f at x. The checks:
 
-- every derivative returns the values of f too;
+- every derivative also returns the values of f;
 - the JVP agrees with central differences of f;
 - the VJP is the adjoint of the JVP: Re<b, J dx> = Re<J'b, dx>;
-- the JVP of the VJP, at (x, b) along (dx, a), agrees with central differences of the VJP;
-- the VJP of the JVP, at (x, dx) for the cotangents (a, b), gives J'a + d<b, J dx>/dx and J'b; each entry equals a
-  result of the JVP of the VJP.
+- the JVP of the VJP at (x, b), with the tangents (dx, a), agrees with central differences of the VJP;
+- the results of the VJP of the JVP at (x, dx), with the cotangents (a, b), equal results of the JVP of the VJP. They
+are
+  J'a + d<b, J dx>/dx and J'b.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,11 @@ from tiduc.passes.rules.registry import OpSet
 STEPS = (1e-3, 2.5e-4)
 _MULTIPLES = (1, -1, 2, -2)
 _CLOSE = 1e-8
-"""The allowed relative error of a derivative, in addition to the error of the differences."""
+"""The tolerance of the relative error of a derivative, in addition to the estimated error of the differences."""
 _SURE = 1e-6
-"""If the relative error of the differences is larger, they are inconclusive."""
+"""If the estimated relative error of the differences is larger, they are inconclusive."""
 _EXACT = 1e-11
-"""A tenth of the allowed relative error between two results that must be equal."""
+"""A tenth of the tolerance of the relative error between two results that must be equal up to rounding."""
 SIZES = (1, 2, 3)
 """The sizes of dynamic dimensions at run time."""
 
@@ -39,16 +40,16 @@ Verdict = tuple[str, str]
 
 
 class Wrong(Exception):
-    """A wrong derivative."""
+    """Raised if a derivative is wrong."""
 
 
 class Undecided(Exception):
-    """The function is not smooth or not finite at the point."""
+    """Raised if the function is not smooth or not finite at the point."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The functions of a program, with their arguments at the point and near it."""
+    """The five functions of a program, and the random arrays. `wrt` are the positions of differentiated inputs."""
 
     texts: tuple[str, ...]
     point: tuple[Array, ...]
@@ -61,11 +62,11 @@ class Case:
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """The distances along the tangent at which the functions are evaluated. The first distance is 0."""
+        """The multiples of the tangent dx by which x is moved for the evaluations. The first one is 0."""
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
-        """The arguments of each function after x moves by `distance` times dx, and b by `distance` times a."""
+        """The arguments of each function with x + distance dx instead of x, and b + distance a instead of b."""
         x = list(self.point)
         for i, tangent in zip(self.wrt, self.dx, strict=True):
             x[i] = np.asarray(x[i] + distance * tangent)
@@ -75,7 +76,7 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program. If `order` is 3, the case of its JVP or of its VJP, chosen at random.
+    """The case of a program or, if `order` is 3, of its JVP or VJP, which is chosen at random.
 
     The seed determines all random choices. Raises `TiducError` if tiduc refuses the program.
     """
@@ -102,7 +103,7 @@ def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
 
 
 def point_of(program: tiduc.Program, rng: np.random.Generator, size: int = 1) -> tuple[Array, ...]:
-    """Random arguments of a program, with dynamic dimensions of this size."""
+    """Random arguments of a program. Dynamic dimensions have the size `size`."""
     return tuple(_argument(rng, port.type, size) for port in program.inputs)
 
 
@@ -111,7 +112,7 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """A random argument: numbers of at most 1.5 in magnitude, integers from 0 to 3, or booleans.
+    """A random argument. Floats have at most the magnitude 1.5, and integers are from 0 to 3.
 
     Dynamic dimensions have the size `size`.
     """
@@ -128,7 +129,7 @@ def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
 
 
 def verdict(case: Case, results: Sequence[Sequence[Sequence[Array]]]) -> Verdict:
-    """The verdict on the results of each function at each distance."""
+    """The verdict on a case. `results` has the results of each function for each of `case.distances`."""
     try:
         with np.errstate(all="ignore"):
             _judge(case, results)
@@ -173,7 +174,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
-    """Raises `Wrong` unless values are equal up to rounding, relative to the largest expected entry or to 1."""
+    """Raises `Wrong` unless values are equal up to rounding, relative to the largest expected element or to 1."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
@@ -184,7 +185,10 @@ def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> No
 
 
 def _differences(dy: Sequence[Array], values: Sequence[Sequence[Array]], label: str) -> None:
-    """Compares tangents with fourth-order central differences of the values at all distances."""
+    """Compares tangents with fourth-order central differences of the values.
+
+    Raises `Wrong` if a tangent is wrong, and `Undecided` if the differences are inconclusive.
+    """
     for i, tangent in enumerate(dy):
         far, near = (_quotient([each[i] for each in values], k) for k in range(2))
         scale = max(0.1, float(np.max(np.abs(near), initial=0)))
@@ -207,7 +211,8 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the one-sided slopes at the point differ, by about equal amounts for the small and the large step."""
+    """Whether the function has a kink at the point: left and right differences differ by about equal amounts for the
+    small and the large step."""
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]
@@ -220,6 +225,6 @@ def _shown(x: Array) -> str:
 
 
 def each_text(case: Case) -> Iterator[tuple[str, str]]:
-    """The names and texts of the functions."""
+    """Yields the name and the text of each function of a case."""
     names = ("f", "JVP", "VJP", "JVP of the VJP", "VJP of the JVP")
     return zip(names, case.texts, strict=False)

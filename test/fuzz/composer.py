@@ -1,8 +1,8 @@
-"""Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
+"""Composes random StableHLO programs of ops on a few small real or complex inputs.
 
-Every value has a bound on its entries; the inputs have the bound 1.5. A value that may exceed 4 is scaled down, and
-arguments of a function are away from its poles and branch cuts. All derivatives are therefore moderate, so that
-central differences can judge them, except near a kink.
+Each value has a known bound on the magnitude of its elements; the bound of inputs is 1.5. A value whose bound exceeds 4
+is scaled down. Operands of functions are away from their poles and branch cuts. Therefore, all derivatives are
+moderate, and central differences are accurate enough to check them, except near a kink.
 """
 
 import math
@@ -12,13 +12,13 @@ from random import Random
 from typing import Any
 
 SIZES = (1, 2, 3)
-ELEMENTS = 40  # limit of elements in a value
+ELEMENTS = 40  # the largest number of elements of a value
 LIMIT = 4.0
 
 
 @dataclass(frozen=True)
 class Value:
-    """An SSA value: name, shape, whether it is complex, and a bound on its entries."""
+    """An SSA value. `bound` is a bound on the magnitude of its elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ def tensor(shape: Sequence[int], element: str = "f64") -> str:
 
 
 class Composer:
-    """A function `main` that grows by one op at a time. `random` makes every choice."""
+    """The text of a function `main`, to which ops are added. The generator `random` makes all random choices."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -72,7 +72,7 @@ class Composer:
         return [self.integer(low, high) for _ in range(count)]
 
     def any(self, rank: int = 0) -> Value:
-        """A random value of at least this rank. Broadcasts a value of lower rank."""
+        """A random value of at least this rank. If the chosen value has a lower rank, it is broadcast."""
         x = self.choose(self.values[-3:] if self.flag() else self.values)
         self._read.add(x)
         while x.rank < rank:
@@ -93,25 +93,25 @@ class Composer:
     def emit(
         self, text: str, shape: Sequence[int] = (), is_complex: bool = False, bound: float = 1.0
     ) -> Value:
-        """Emits an op and returns its result. `any` does not choose the result before `result` adds it."""
+        """Adds an op and returns its result. `any` cannot choose the result until `result` is called with it."""
         name = f"%v{self._fresh}"
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")
         return Value(name, tuple(shape), is_complex, bound)
 
     def function(self, signature: str, lines: Sequence[str]) -> str:
-        """Adds a private function and returns its symbol."""
+        """Adds a private function and returns its symbol, such as `@f0`."""
         name = f"@f{len(self._functions)}"
         body = "\n".join(f"  {line}" for line in lines)
         self._functions.append(f"func.func private {name}{signature} {{\n{body}\n}}\n")
         return name
 
     def several(self, x: Value, count: int) -> None:
-        """Makes the op of the last line return `count` results. x is its result."""
+        """Changes the last op, whose result is x, to an op with `count` results."""
         self._lines[-1] = self._lines[-1].replace(f"{x.name} =", f"{x.name}:{count} =", 1)
 
     def result(self, x: Value) -> Value:
-        """Makes a value available as an operand. If necessary, first reduces its size and scales it down."""
+        """Makes a value available to `any`. If it is too large, it is first summed over dimensions and scaled down."""
         while math.prod(x.shape) > ELEMENTS:
             x = self.reduce(x, [0], "add")
         if x.bound > LIMIT:
@@ -154,10 +154,13 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def fit(self, x: Value, shape: tuple[int, ...], is_complex: bool = False) -> Value:
-        """x converted to a shape and kind: reshaped, broadcast, or summed and then broadcast."""
+        """A value of this shape that is computed from x by a reshape, a broadcast, or a sum followed by a broadcast.
+
+        It is complex if `is_complex`, else real.
+        """
         if x.is_complex and not is_complex:
             x = self.emit(f"stablehlo.abs {x.name} : ({x.type}) -> {tensor(x.shape)}", x.shape, bound=x.bound)
-            x = self.binary("multiply", x, x, x.bound**2)  # squared, because the modulus has a kink
+            x = self.binary("multiply", x, x, x.bound**2)  # unlike abs, abs^2 has no kink
         elif is_complex and not x.is_complex:
             x = self.complex(x, x if self.flag() else self.constant(0.5, x.shape))
         if x.shape == shape:
@@ -175,7 +178,7 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def positive(self, x: Value) -> Value:
-        """0.5 + x^2, for real x."""
+        """The positive value 0.5 + x^2, for a real value x."""
         return self.add(self.constant(0.5, x.shape), self.binary("multiply", x, x, x.bound**2))
 
     def reduce(self, x: Value, dimensions: Sequence[int], op: str, init: Value | None = None) -> Value:
@@ -194,7 +197,7 @@ class Composer:
         return self.emit(text, kept, x.is_complex, bound)
 
     def scalars(self, op: str) -> str:
-        """A region that combines two scalars."""
+        """The text of a region that combines two scalars by `op`."""
         scalar = "tensor<f64>"
         return (
             f"{{\n  ^bb0(%a: {scalar}, %b: {scalar}):\n    %c = stablehlo.{op} %a, %b : {scalar}\n"
@@ -219,7 +222,7 @@ class Composer:
 
 
 def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
-    """The text of a program. It has up to `most` ops of these families, and ops that make operands fit."""
+    """The text of a random program with up to `most` ops of these families, and further ops that adapt operands."""
     c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))

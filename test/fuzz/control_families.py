@@ -1,4 +1,4 @@
-"""Control-flow families for random programs: branches, loops and calls with small random bodies."""
+"""Families of control flow for random programs: branches, loops and calls with small random bodies."""
 
 from composer import Composer, Value
 
@@ -6,7 +6,7 @@ SCALAR = "tensor<i32>"
 
 
 def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str], str]:
-    """The lines of one to three ops on x and y, with values bounded by 1, and the name of the last value."""
+    """The lines of one to three random ops on x and y, and the name of the last result, which is bounded by 1."""
     lines, value = [], x
     for i in range(c.integer(1, 3)):
         name = f"%{prefix}{i}"
@@ -21,7 +21,10 @@ def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str
 
 
 def branches(c: Composer) -> Value:
-    """An `if` on a comparison, or a `case` on a rounded value. Its branches capture values."""
+    """Adds an `if` with a comparison as its predicate, or a `case` with a rounded value as its index.
+
+    The branches read values from outside.
+    """
     x = c.real()
     y = c.fit(c.real(), x.shape)
     chooser = c.fit(c.real(), ())
@@ -43,12 +46,15 @@ def branches(c: Composer) -> Value:
 
 
 def loop(c: Composer) -> Value:
-    """A while loop that captures a value. The trip count is at most four, or depends on another value."""
+    """Adds a while loop whose body may read a value from outside.
+
+    Its trip count is at most 4, or depends on a value.
+    """
     x = c.real()
     y = c.fit(c.real(), x.shape)
     start, count = c.integer(0, 1), c.integer(0, 4)
     numbers = [c.emit(f"stablehlo.constant dense<{n}> : {SCALAR}").name for n in (start, count, 1)]
-    if c.flag():  # an argument decides, so that the compiler does not know the trip count
+    if c.flag():  # a value of the program determines the trip count, so that compilers do not know it
         rounded = c.emit(f"stablehlo.convert {c.fit(c.real(), ()).name} : (tensor<f64>) -> {SCALAR}")
         numbers[1] = c.emit(f"stablehlo.add {rounded.name}, {numbers[1]} : {SCALAR}").name
     lines, value = body(c, "%carry", c.choose((y.name, "%carry")), x.type, "w")
@@ -65,7 +71,7 @@ def loop(c: Composer) -> Value:
 
 
 def call(c: Composer) -> Value:
-    """One or two calls of a function of two arguments. Both arguments may be one value."""
+    """Adds a function of two arguments, and one or two calls of it. Both arguments of a call may be the same value."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     lines, value = body(c, "%a", "%b", x.type, "f")

@@ -1,4 +1,4 @@
-"""The files that are mutated: short modules of the tree's `.mlir` files, and files of the other formats."""
+"""The files that the fuzzer mutates: short modules in `.mlir` files of the repository, and files of other formats."""
 
 import functools
 import io
@@ -23,13 +23,13 @@ from tiduc.runtime.weights import write_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 9000
-"""The largest number of characters in a text. Longer texts take seconds to differentiate."""
+"""The largest number of characters in a text. The differentiation of longer texts takes seconds."""
 _MODELS = ("examples/digits.onnx",)
 
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """The modules in the tree's `.mlir` files, without comments, in the order of file names.
+    """The texts of the modules in the `.mlir` files of the repository, without comments, in the order of file names.
 
     Leaves out modules of more than `LARGEST` characters.
     """
@@ -49,7 +49,10 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """Bytecode, a portable artifact, and bytecode of the graphs of the VJP, for every third text that parses."""
+    """For every third text: its bytecode, its portable artifact, and the bytecode of the graphs of its VJP.
+
+    Leaves out files that cannot be written.
+    """
     collected = []
     for text in texts()[::3]:
         for writer in (_bytecode, _artifact, _graphs):
@@ -92,7 +95,7 @@ def compiled() -> tuple[bytes, ...]:
 
 @functools.cache
 def arrays() -> tuple[tuple[str, bytes], ...]:
-    """Files of arrays, each with its suffix."""
+    """Files of arrays, as pairs of a suffix and the contents."""
     rng = np.random.default_rng(0)
     named = {
         "x": rng.standard_normal((2, 3)).astype("f4"),
@@ -114,7 +117,7 @@ def arrays() -> tuple[tuple[str, bytes], ...]:
 
 @functools.cache
 def models() -> tuple[tuple[str, bytes], ...]:
-    """Models from ONNX, JAX and PyTorch, each with its suffix."""
+    """Models from ONNX, JAX and PyTorch, as pairs of a suffix and the contents."""
     collected = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
     for suffix, export in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
         collected.append((suffix, _in_child(export)))
@@ -122,9 +125,9 @@ def models() -> tuple[tuple[str, bytes], ...]:
 
 
 def _in_child(export: Callable[[], bytes]) -> bytes:
-    """A function's result, computed in a child process.
+    """The result of a function, computed in a child process.
 
-    Frameworks start threads, but this process must be able to fork.
+    Frameworks start threads, and a process with threads must not fork.
     """
     with TemporaryFile() as file:
         child = os.fork()
@@ -142,12 +145,12 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
 @functools.cache
 def archive_parts() -> tuple[dict[str, bytes], ...]:
     """The parts of `.pt2` archives: an archive that was written without PyTorch, and exports of PyTorch."""
-    exports = _in_child(_archives)  # empty if PyTorch is missing
+    exports = _in_child(_archives)  # is empty if PyTorch is not installed
     return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
 
 
 def _archives() -> bytes:
-    """A pickled list of exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`."""
+    """A pickled list of `.pt2` files. They have weights, dynamic sizes, control flow, updated buffers, and JVPs."""
     import torch
     from cases.torch_exports import exported
 
@@ -168,7 +171,7 @@ def _archives() -> bytes:
 
 
 def _load_libraries() -> None:
-    """Imports PyTorch and torch-mlir without starting threads, so that forked workers need not import them."""
+    """Imports PyTorch and torch-mlir, so that forked workers need not import them. Does not start threads."""
     archive_parts()
     for name in ("torch.export", "torch_mlir.fx", "tiduc.models.from_torch"):
         with suppress(ImportError):
@@ -217,4 +220,4 @@ PREPARE: dict[str, Callable[[], object]] = {
     "cache": compiled,
     "commands": arrays,
 }
-"""For each kind of input, a function that loads what workers need. It is called before workers are forked."""
+"""For each kind of input, a function that loads the files and libraries for it. It is called before workers fork."""

@@ -1,6 +1,7 @@
 """Random programs with dynamic shapes: most arrays have one or two dynamic dimensions.
 
-All dynamic dimensions have the size `%n`, which is a size of the first argument.
+All dynamic dimensions of a program have one size, which is the size of the first dimension of the first argument. The
+value `%n` is this size.
 """
 
 import math
@@ -16,9 +17,9 @@ def tensor(shape: Shape, element: str = "f64") -> str:
 
 
 class DynamicProgram:
-    """A function `main` that grows by one op at a time.
+    """The text of a function `main`, to which ops are added.
 
-    A value is a name with a shape. Its entries are bounded by about 2.
+    A value is a pair of a name and a shape. The magnitude of its elements is at most about 2.
     """
 
     def __init__(self, random: Random) -> None:
@@ -41,7 +42,7 @@ class DynamicProgram:
         return self.random.choice([(DYNAMIC,), (DYNAMIC, 2), (DYNAMIC, 3), (DYNAMIC, DYNAMIC), (3,), ()])
 
     def any(self, rank: int = 0) -> tuple[str, Shape]:
-        """A random value of at least this rank. Broadcasts a value of lower rank along a dynamic dimension."""
+        """A random value of at least this rank. A value of lower rank is broadcast along new dynamic dimensions."""
         name, shape = self.random.choice(self.values[-3:])
         while len(shape) < rank:
             name, shape = self.broadcast(name, shape)
@@ -57,7 +58,7 @@ class DynamicProgram:
         return self.emit(f"stablehlo.{self.random.choice(('sine', 'tanh'))} {name} : {tensor(shape)}"), shape
 
     def broadcast(self, name: str, shape: Shape) -> tuple[str, Shape]:
-        """The value broadcast along a new leading dimension of the dynamic size."""
+        """Broadcasts a value along a new first dimension, which is dynamic."""
         given: Shape = (DYNAMIC, *shape)
         parts = ["%n1"]
         for n in shape:
@@ -71,7 +72,7 @@ class DynamicProgram:
         return self.emit(f"{text}({tensor(shape)}, {sizes}) -> {tensor(given)}"), given
 
     def like(self, shape: Shape) -> str:
-        """A value of this shape: an existing value, or a broadcast sum."""
+        """The name of a value of this shape: an existing value, or a sum that is broadcast."""
         suitable = [name for name, other in self.values if other == shape]
         if suitable:
             return self.random.choice(suitable)
@@ -85,7 +86,7 @@ class DynamicProgram:
             typed = self.emit(text), static
         for _ in range(len(shape) - len(static)):
             typed = self.broadcast(*typed)
-        if typed[1] != shape:  # a static dimension precedes a dynamic one
+        if typed[1] != shape:  # a static dimension of the shape precedes a dynamic one
             types = f"({tensor(typed[1])}) -> {tensor(shape)}"
             typed = self.emit(f"stablehlo.transpose {typed[0]}, dims = [1, 0] : {types}"), shape
         return self.bounded(*typed)[0]
@@ -126,7 +127,7 @@ def transpose(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def product(c: DynamicProgram) -> tuple[str, Shape]:
-    """Contracts one dimension with a dimension of another value. Both operands may be one value."""
+    """Adds a dot_general that contracts one dimension. Both operands may be the same value."""
     name, shape = c.any(1)
     d = c.random.randrange(len(shape))
     other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], DYNAMIC)])
@@ -152,7 +153,7 @@ def select(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
-    """Concatenates along a static dimension, or along a dynamic dimension that is then summed."""
+    """Adds a concatenation along a static dimension, or along a dynamic dimension, which is summed afterwards."""
     name, shape = c.any(1)
     y = c.random.choice((name, c.like(shape)))
     d = c.random.randrange(len(shape))
@@ -164,7 +165,7 @@ def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def sort(c: DynamicProgram) -> tuple[str, Shape]:
-    """Sorts along a static dimension, which IREE supports too."""
+    """Adds a sort along a static dimension. IREE does not support sorts along dynamic dimensions."""
     name, shape = c.any(1)
     static = [i for i, n in enumerate(shape) if n != DYNAMIC]
     if not static:
@@ -179,7 +180,7 @@ def sort(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def gather(c: DynamicProgram) -> tuple[str, Shape]:
-    """Gathers rows 0 and 1 of an array. Index 1 is out of range if the array has one row."""
+    """Adds a gather of rows 0 and 1 of an array. The index 1 is out of range if the array has only one row."""
     name, shape = c.any(1)
     if DYNAMIC in shape[1:]:
         return unary(c)
@@ -195,7 +196,7 @@ def gather(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def flatten(c: DynamicProgram) -> tuple[str, Shape]:
-    """Flattens an array of dynamic shape, multiplies it by the positions of its elements, and sums."""
+    """Adds ops that flatten an array of dynamic shape, multiply it by the positions of its elements, and sum it."""
     name, shape = c.any(1)
     count = c.emit(
         f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != DYNAMIC)}> : tensor<1xi32>"
@@ -211,9 +212,9 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
-    """A loop that carries an array of static shape. The trip count is the dynamic size or three."""
+    """Adds a loop that carries an array of static shape. Its trip count is the dynamic size or 3."""
     name, shape = c.any()
-    if DYNAMIC in shape:  # reverse mode refuses a stack of dynamic arrays
+    if DYNAMIC in shape:  # reverse mode does not support stacks of arrays of dynamic shape
         name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == DYNAMIC])
     zero, one, three = (c.emit(f"stablehlo.constant dense<{i}> : tensor<i32>") for i in (0, 1, 3))
     count, t = c.random.choice(("%n", three)), tensor(shape)

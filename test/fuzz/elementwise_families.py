@@ -1,4 +1,4 @@
-"""Elementwise families for random programs."""
+"""Families of elementwise ops for random programs."""
 
 import math
 
@@ -6,7 +6,7 @@ from composer import Composer, Value, tensor
 
 
 def unary(c: Composer) -> Value:
-    """A real function that is smooth everywhere."""
+    """Adds a real function that is smooth everywhere."""
     x = c.real()
     op, bound = c.choose(
         [
@@ -32,7 +32,7 @@ def unary(c: Composer) -> Value:
 
 
 def unary_of_positive(c: Composer) -> Value:
-    """A function that is smooth on the positive numbers."""
+    """Adds a function that is smooth on the positive numbers, applied to a positive value."""
     x = c.positive(c.real())
     op, bound = c.choose(
         [
@@ -52,7 +52,7 @@ def unary_of_positive(c: Composer) -> Value:
 
 
 def unary_of_small(c: Composer) -> Value:
-    """A function that is smooth between -1 and 1."""
+    """Adds a function that is smooth between -1 and 1, applied to a value in this interval."""
     x = c.unary("tanh", c.real(), 1.0)
     x = c.binary("multiply", x, c.constant(0.8, x.shape), 0.8)
     dialect = "chlo."
@@ -61,7 +61,7 @@ def unary_of_small(c: Composer) -> Value:
 
 
 def of_two_positive(c: Composer) -> Value:
-    """Zeta or polygamma, with arguments away from their poles."""
+    """Adds a zeta or polygamma op, with operands away from the poles."""
     y = c.positive(c.real())
     if c.flag():
         n = c.constant(float(c.integer(0, 2)), y.shape)
@@ -73,7 +73,7 @@ def of_two_positive(c: Composer) -> Value:
 
 
 def broadcasting(c: Composer) -> Value:
-    """A binary CHLO op on an array and a scalar, or on an array and a value with the shape of its rows."""
+    """Adds a broadcasting binary op of CHLO. The second operand is a scalar, or has the shape of the last dimension."""
     x = c.real()
     y = c.fit(c.real(), c.choose(((), x.shape[-1:])))
     op = c.choose(("add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "atan2"))
@@ -83,7 +83,7 @@ def broadcasting(c: Composer) -> Value:
 
 
 def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float]:
-    """Operands away from poles and branch cuts, and a bound on the result."""
+    """Changes operands so that they are away from poles and branch cuts. Returns them and a bound on the result."""
     if op == "power":
         x, y = c.positive(x), c.unary("tanh", y, 1.0)
         return x, y, max(2.0, x.bound)
@@ -97,7 +97,7 @@ def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float
 
 
 def mapped(c: Composer) -> Value:
-    """A `map` with a scalar region. Both operands may be one value."""
+    """Adds a map op. Both operands may be the same value."""
     x = c.real()
     y = c.choose((x, c.fit(c.real(), x.shape)))
     dimensions = ", ".join(map(str, range(x.rank)))
@@ -112,11 +112,11 @@ def mapped(c: Composer) -> Value:
 
 
 def batch_norm(c: Composer) -> Value:
-    """Batch normalization in training or in inference, with four entries per feature."""
+    """Adds batch normalization for training or inference, with four elements for each feature."""
     x = c.fit(c.real(1), (4, c.choose((1, 2, 3))))
     if x.rank == 2 and x.shape[1] > 1:
         wave = c.emit(f"stablehlo.iota dim = {c.integer(0, 1)} : {x.type}", x.shape, bound=3.0)
-        x = c.add(x, c.unary("sine", wave, 1.0))  # keeps the entries of a feature from being all equal
+        x = c.add(x, c.unary("sine", wave, 1.0))  # so that the elements of a feature are not all equal
     scale, offset = (c.fit(c.real(), x.shape[1:]) for _ in range(2))
     row = scale.type
     if c.flag():
@@ -138,7 +138,7 @@ def batch_norm(c: Composer) -> Value:
 
 
 def chosen_by_logic(c: Composer) -> Value:
-    """A select by a logical combination of comparisons."""
+    """Adds a select whose predicate is a logical combination of comparisons."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     predicate = tensor(x.shape, "i1")
@@ -169,7 +169,7 @@ def tupled(c: Composer) -> Value:
 
 
 def kinked(c: Composer) -> Value:
-    """A function with a kink or a step."""
+    """Adds a function with a kink or a step, such as abs or floor."""
     x = c.real()
     op = c.choose(("abs", "abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz"))
     return c.unary(op, x, x.bound + 1)
@@ -184,7 +184,7 @@ def binary(c: Composer) -> Value:
 
 
 def binary_of_positive(c: Composer) -> Value:
-    """Division, powers, angles and remainders. The second operand, or the first of a power, is positive."""
+    """Adds a divide, power, atan2 or remainder. The second operand, or the base of a power, is positive."""
     x = c.real()
     y = c.positive(c.fit(c.real(), x.shape))
     op = c.choose(("divide", "power", "atan2", "remainder"))
@@ -195,7 +195,7 @@ def binary_of_positive(c: Composer) -> Value:
 
 
 def select(c: Composer) -> Value:
-    """A select by a comparison. The compared values may be active, too."""
+    """Adds a select whose predicate is a comparison. The compared values are computed, too."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     left = c.fit(c.real(), x.shape)
@@ -210,7 +210,7 @@ def select(c: Composer) -> Value:
 
 
 def clamp(c: Composer) -> Value:
-    """A clamp. x itself is never a bound: at such a tie, differences would not give a single derivative."""
+    """Adds a clamp. The value x is never equal to a bound, where the clamp would have a kink."""
     x = c.real()
     shape = x.shape if c.flag() else ()
     low = c.add(c.fit(c.real(), shape), c.constant(-0.1, shape))
@@ -222,7 +222,7 @@ def clamp(c: Composer) -> Value:
 
 
 def complex_(c: Composer) -> Value:
-    """Converts to complex, computes with complex values, or converts back."""
+    """Adds an op that makes a complex value of two real ones, a complex function, or an op that returns a real part."""
     x = c.any()
     if not x.is_complex:
         return c.complex(x, c.fit(c.real(), x.shape))
@@ -241,7 +241,10 @@ def complex_(c: Composer) -> Value:
 
 
 def _right_half(c: Composer, op: str, x: Value) -> Value:
-    """An op on a complex value whose real part is at least 0.5, and whose imaginary part is at most 1 in magnitude."""
+    """Adds an op on a complex value in the right half-plane.
+
+    Its real part is at least 0.5, and the magnitude of its imaginary part is at most 1.
+    """
     y = c.complex(c.positive(c.fit(c.real(), x.shape)), c.unary("tanh", c.fit(c.real(), x.shape), 1.0))
     if op == "divide":
         return c.binary(op, x, y, 2 * x.bound)
@@ -255,7 +258,7 @@ def _right_half(c: Composer, op: str, x: Value) -> Value:
 
 
 def through_integers(c: Composer) -> Value:
-    """x times x rounded to an integer. The derivative of the rounded factor is zero."""
+    """Adds the product of x and x rounded to an integer. The derivative of the rounded factor is zero."""
     x = c.real()
     rounded = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor(x.shape, 'i32')}", x.shape)
     text = f"stablehlo.convert {rounded.name} : ({tensor(x.shape, 'i32')}) -> {x.type}"

@@ -1,7 +1,8 @@
-"""Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
+"""Compiles many random programs together on XLA, IREE or the reference interpreter.
 
-`COMPILERS[name](texts, arguments)` prepares all functions and returns a callable. XLA and IREE compile the functions as
-one module, because compilation takes most of the time, most of which is a fixed time for each module.
+`COMPILERS[name](texts, arguments)` compiles all programs, and returns a function that runs them. XLA and IREE compile
+the programs as one module. This is faster, because compilation takes most of the time, and most of its time does not
+depend on the size of the module.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,34 +17,34 @@ from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 Array = NDArray[Any]
 Arguments = Sequence[Sequence[Array]]
-"""The arguments of each function."""
+"""The arguments of each program."""
 Compiled = Callable[[Arguments], list[tuple[Array, ...]]]
-"""A function from the arguments of each function to the results of each function."""
+"""A function from the arguments of all programs to the results of all programs."""
 
 _LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false})"
-_SECONDS = 200.0  # time limit of IREE's compiler
+_SECONDS = 200.0  # the time limit of IREE's compiler
 
 
 def places(arguments: Arguments) -> list[list[int]]:
-    """For each function, the indices of its arguments among the distinct arrays.
+    """For each program, the indices of its arguments in the list `distinct(arguments)`.
 
-    The derivatives of a program share arrays. IREE and XLA then compute common primal values once, which saves a third
-    of the compile time.
+    A function and its derivatives share arguments. If these are one argument of the module, IREE and XLA compute common
+    primal values once, which saves a third of the compile time.
     """
     index: dict[int, int] = {}
     return [[index.setdefault(id(x), len(index)) for x in each] for each in arguments]
 
 
 def distinct(arguments: Arguments) -> list[Array]:
-    """The distinct arrays, in the order of `places`."""
+    """The distinct arrays among the arguments of all programs, in the order of the first use."""
     return list({id(x): x for each in arguments for x in each}.values())
 
 
 @stage
 def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "") -> str:
-    """A module whose function `main` calls the function `main` of every text.
+    """The text of a module whose function `main` calls the functions `main` of all texts.
 
-    `where` has, for each argument of each function, the index of the new `main`'s argument.
+    `where` has, for each argument of each program, the index of an argument of the new function `main`.
     """
     taken: dict[int, str] = {}
     types: list[str] = []
@@ -74,7 +75,7 @@ def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "
 
 
 def _renamed(module: Any, prefix: str) -> Any:
-    """Prefixes the names of a module's functions and makes them private. Returns the type of `main`."""
+    """Adds a prefix to the names of a module's functions, and makes them private. Returns the type of `main`."""
     type_ = None
     for op in module.body.operations:
         name = ir.StringAttr(op.attributes["sym_name"]).value
@@ -91,7 +92,7 @@ def _renamed(module: Any, prefix: str) -> Any:
 
 
 def _by_function(results: Iterable[Array], counts: Sequence[int]) -> list[tuple[Array, ...]]:
-    """Splits the results of all functions by function. `counts` has the number of results of each function."""
+    """Divides the results of all programs. `counts` has the number of results of each program."""
     remaining = iter(results)
     return [tuple(islice(remaining, count)) for count in counts]
 
@@ -106,20 +107,20 @@ def _count(text: str) -> int:
 
 
 def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
-    """The texts, with dynamic dimensions refined to the arguments' sizes."""
+    """The texts, refined to static shapes: dynamic dimensions get the sizes of the arguments."""
     from harness.dynamic_shapes import refined
 
     return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]
 
 
 def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Compiles all functions with XLA as one module."""
+    """Compiles all programs as one module with XLA."""
     import jax
     from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
 
-    _lapack.initialize()  # JAX calls this too when it emits a LAPACK call
+    _lapack.initialize()  # JAX calls this function when it emits a call of LAPACK
     client = xla_bridge.get_backend("cpu")
     text = merged(_static(texts, arguments), places(arguments), _LEGAL)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
@@ -136,7 +137,7 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Compiles all functions with IREE as one module, after the legalization of `tiduc compile`."""
+    """Compiles all programs as one module with IREE, as `tiduc compile` does."""
     import tiduc
     from tiduc.runtime.process import Limits
 
@@ -151,7 +152,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Runs each function on StableHLO's reference interpreter, or on XLA if the interpreter lacks an op."""
+    """Prepares each program for StableHLO's reference interpreter, or for XLA if the interpreter lacks an op."""
     from harness.xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted

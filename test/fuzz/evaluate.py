@@ -1,22 +1,22 @@
-"""Evaluates derivatives of random programs, of orders one to three, on XLA, IREE or the reference interpreter.
+"""Checks derivatives of random programs, of orders one to three, on XLA, IREE or the reference interpreter.
 
     python test/fuzz/evaluate.py [--count N] [--seed S] [--engine xla|iree|reference] [--orders 1|1,2|1,2,3]
         [--batch K] [--journal FILE]
     python test/fuzz/evaluate.py --seed S --show
     python test/fuzz/evaluate.py --seed S --reduce SECONDS
 
-Workers draw programs S to S + N - 1 (`programs.py`) and judge them (`comparison.py`). The engine compiles K programs as
-one module. A journal keeps verdicts; later runs skip its programs. `--show` prints a program and its derivatives.
-`--reduce` shrinks a program as long as its verdict does not change. Order three means order two of the program's JVP or
-VJP. The categories:
+Worker processes draw the programs with the seeds S to S + N - 1 (`programs.py`) and check them (`comparison.py`). The
+engine compiles K programs as one module. Verdicts are written to the journal, and programs in it are not checked again.
+With `--show`, a program and its derivatives are printed. With `--reduce`, a program is reduced to a smaller program
+with the same category. Order three means derivatives of order two of the program's JVP or VJP. The categories:
 
     ok              the derivatives pass all checks
-    not comparable  the function is not smooth at the point, or not finite
-    refused         a `TiducError`, from differentiation or from compilation
-    rejected        the engine's compiler refuses the program or crashes on it
+    not comparable  the function is not smooth or not finite at the point
+    refused         tiduc raises an error during differentiation or compilation
+    rejected        the compiler of the engine rejects the program or crashes
     wrong           a value differs
-    crash           the process dies, or any other exception
-    hang            no verdict in time
+    crash           the process dies, or raises another exception
+    hang            there is no verdict within the time limit
 """
 
 import argparse
@@ -47,12 +47,12 @@ from tiduc.dialect.errors import CompileError, TiducError  # noqa: E402
 CATEGORIES = ("ok", "not comparable", "refused", "rejected", "wrong", "crash", "hang")
 ORDERS = ("1", "1,2", "1,2,3")
 BATCH = {"xla": 8, "iree": 8, "reference": 1}
-SECONDS = 120.0  # time limit of a program
-MEBIBYTES = 6000  # per worker
+SECONDS = 120.0  # the time limit of a program
+MEBIBYTES = 6000  # the memory limit of a worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on cases. The engine prepares the cases together."""
+    """The verdicts on cases, which the engine compiles together."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
@@ -65,7 +65,10 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
-    """The verdicts on programs, which are pairs of a seed and a text. Programs that fail together are tried alone."""
+    """The verdicts on programs. `texts` are pairs of a seed and a program.
+
+    If the programs fail together, each is checked by itself.
+    """
     verdicts: list[Verdict | None] = []
     cases: list[Case] = []
     for seed, text in texts:
@@ -95,7 +98,10 @@ def _line(error: Exception) -> str:
 def sweep(
     seeds: Sequence[int], engine: str, order: int = 2, batch: int | None = None
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yields each seed with the verdict on its program. If a group ends a worker, its programs are tried alone."""
+    """Yields each seed and the verdict on its program.
+
+    If a group of programs ends a worker, each program of the group is checked by itself.
+    """
     size = batch or BATCH[engine]
     groups = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
 
@@ -112,7 +118,7 @@ def sweep(
 
 
 def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
-    """A smaller program whose verdict has the same category."""
+    """A smaller program whose verdict has the category of the program of a seed."""
     from loop_reducer import reduced as smaller
 
     def judged(text: str) -> str:
@@ -124,7 +130,7 @@ def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """A line for each category, and the reasons of refusals and rejections."""
+    """The number of programs in each category, followed by the reasons why programs were refused or rejected."""
     counts = Counter(category for category, _ in verdicts)
     lines = [f"{name:16}{counts[name]:>7}" for name in CATEGORIES] + [f"{'all':16}{len(verdicts):>7}"]
     for (category, detail), count in Counter(v for v in verdicts if v[0] in ("refused", "rejected")).items():
@@ -133,7 +139,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 
 def known(journal: Path | None) -> dict[int, Verdict]:
-    """The last verdict on each seed in a journal of earlier runs."""
+    """Maps each seed in a journal to the last verdict on it."""
     if journal is None or not journal.exists():
         return {}
     rows = map(json.loads, journal.read_text().splitlines())

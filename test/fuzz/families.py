@@ -1,4 +1,8 @@
-"""All families of ops for random programs. A family adds an op. It reshapes and rescales values to fit as operands."""
+"""All families of ops for random programs.
+
+A family is a function that adds an op of some kind to a program. Before, it reshapes and rescales values of the program
+so that they are valid operands.
+"""
 
 from control_families import CONTROL
 from elementwise_families import ELEMENTWISE

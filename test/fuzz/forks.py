@@ -1,7 +1,8 @@
-"""Workers: processes that run operations on inputs. This process forks them after it has loaded all libraries.
+"""Worker processes that run operations on inputs. This process forks them after it has loaded all libraries.
 
-A worker reports when an operation begins and how it ends. A worker that dies or exceeds a limit is recorded and
-replaced. A command line runs in a child of the worker, as users run it in a process of its own.
+A worker reports the beginning and the outcome of each operation. If a worker dies or exceeds a limit, this is an
+outcome, too, and a new worker replaces it. A command line runs in a child process of the worker, because users also run
+it in a process of its own.
 """
 
 import ctypes
@@ -25,28 +26,28 @@ from operations import OTHER, PROGRAM, Subject
 from outcomes import Outcome, exited, raised
 
 MEMORY = 4 << 30
-"""The bytes of memory that an operation may use in addition to the libraries."""
+"""The number of bytes of memory that an operation may use in addition to the memory of the libraries."""
 PROCESSOR_SECONDS = 30
-"""The processor time that an operation may take, in seconds."""
+"""The limit of the processor time of an operation, in seconds."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation is blocked if it runs for more than 15 seconds, and on a processor for less than 0.02 of that time."""
+"""An operation is blocked if its wall time exceeds 15 s and its processor time is less than 0.02 of the wall time."""
 _CASES, _ARCHIVES = (
     400,
     2500,
-)  # inputs until a worker is replaced, because MLIR contexts grow; PyTorch starts slowly
+)  # a worker is replaced after this number of inputs, because MLIR contexts grow; for archives, PyTorch starts slowly
 _SPOILING = frozenset({"bytecode", "compiled", "models"})
-"""Kinds of inputs that may corrupt a process, or start threads in it, without ending it."""
+"""The kinds of inputs that may corrupt the memory of a worker or start threads in it. It is replaced after them."""
 _PR_SET_PDEATHSIG = 1
 
 Request = tuple[str, int, int]
-"""An input: kind, seed, number."""
+"""An input, identified by its kind, seed and number."""
 
 
 class Worker:
-    """A process that runs the operations of one input after another."""
+    """A process that runs the operations of inputs, one after the other."""
 
     def __init__(self, home: Path) -> None:
-        """`home` is a folder for the files of inputs; it does not exist yet."""
+        """The worker creates the folder `home` for the files of inputs."""
         self.home = home
         self.connection, theirs = Pipe()
         self.errors = tempfile.TemporaryFile()
@@ -61,9 +62,9 @@ class Worker:
         self.processor_since = 0.0
 
     def ask(self, request: Request, first: int, isolated: bool = False) -> None:
-        """Starts an input at its operation number `first`.
+        """Requests the operations of an input, beginning with operation number `first`.
 
-        With `isolated`, runs only this operation, with `isolated=True`.
+        With `isolated`, requests only this operation, which then runs with `isolated=True`.
         """
         self.done += 1
         self.kind = request[0]
@@ -72,12 +73,12 @@ class Worker:
         self.note()
 
     def note(self) -> None:
-        """Records that an operation begins now."""
+        """Records the time at which an operation begins."""
         self.since, self.processor_since = time.monotonic(), self._processor_seconds()
 
     @property
     def is_late(self) -> bool:
-        """Whether the operation has exceeded its limits."""
+        """Whether the current operation has exceeded its time limit or is blocked."""
         took, used = time.monotonic() - self.since, self._processor_seconds() - self.processor_since
         return used > PROCESSOR_SECONDS or (took > IDLE_SECONDS and used < took * IDLE_SHARE)
 
@@ -90,7 +91,10 @@ class Worker:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])
 
     def end(self) -> tuple[int, str]:
-        """Ends the process and its children. Returns the signal that ended the process, or 0, and its last output."""
+        """Kills the process and its child processes.
+
+        Returns the signal that ended the process, or 0, and the end of its output.
+        """
         for process in [*_descendants(self.process), self.process]:
             try:
                 os.kill(process, signal.SIGKILL)
@@ -107,7 +111,7 @@ class Worker:
 
 
 def _processor_seconds(process: int) -> float:
-    """The processor time of a process and of its ended children."""
+    """The processor time of a process and of its child processes that have ended, in seconds."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -127,7 +131,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _serve(connection: Connection, errors: int, home: Path) -> None:
-    """Answers requests until the connection closes. Does not return."""
+    """The main function of a worker: answers requests until the connection closes. It does not return."""
     code = 1
     try:
         os.dup2(errors, 1)
@@ -157,9 +161,9 @@ def _limit_memory() -> None:
 
 
 def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
-    """Runs an input's operations from number `first` on, or only one if `isolated`.
+    """Runs the operations of an input from number `first` on, or only this one if `isolated`.
 
-    Skips the Python operations after a load that failed. Reports the beginning and the end of each.
+    Reports the beginning and the outcome of each operation. If the input cannot be loaded, skips the Python operations.
     """
     case = case_of(*request)
     is_loaded = True
@@ -177,12 +181,12 @@ def _answer(connection: Connection, request: Request, first: int, isolated: bool
 
 
 def draw_of(request: Request, at: int) -> Random:
-    """The random generator for one operation of an input."""
+    """The random generator for operation number `at` of an input."""
     return Random(f"{request} {at}")
 
 
 def _fresh(home: Path, case: Case) -> None:
-    """Creates a new folder with the files of an input, and makes it the working directory."""
+    """Creates a new folder with the files of an input in `home`, and makes it the working directory."""
     os.chdir(home)
     shutil.rmtree(home / "at", ignore_errors=True)
     folder = home / "at"
@@ -197,19 +201,19 @@ def _fresh(home: Path, case: Case) -> None:
 
 
 def attempted(case: Case, operation: str | tuple[str, ...], draw: Random, isolated: bool = False) -> Outcome:
-    """The outcome of an operation on the input in the working directory."""
+    """Runs an operation on the input in the working directory and returns its outcome."""
     if not isinstance(operation, str):
         return _commanded(list(operation), case.kind)
     run: Callable[[Subject], Any] = PROGRAM[operation][0] if operation in PROGRAM else OTHER[operation]
     try:
         run(Subject(Path(case.file), draw, isolated))
-    except BaseException as error:  # any exception is an outcome
+    except BaseException as error:  # each exception has an outcome
         return raised(error, case.has_places)
     return Outcome("answer")
 
 
 def _commanded(arguments: list[str], kind: str) -> Outcome:
-    """The outcome of a command line that runs in a child process."""
+    """Runs a command line in a child process and returns its outcome."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:
@@ -223,7 +227,7 @@ def _commanded(arguments: list[str], kind: str) -> Outcome:
 
 
 def _run_command(arguments: list[str], output: int, errors: int) -> None:
-    """Turns this process into a command of tiduc. Does not return."""
+    """Runs a command line of tiduc in this process, and ends the process. It does not return."""
     from tiduc.__main__ import main
 
     code = 1

@@ -1,16 +1,16 @@
-"""Calls compiled dynamic-shape programs with arrays of random sizes, each placed before an inaccessible page.
+"""Calls compiled programs of dynamic shape with arrays of random sizes that end at inaccessible memory.
 
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
 The programs are those of the tests (`dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`) and their
-derivatives. The modules have no signatures, so only the assertions in the compiled code check sizes. Each argument ends
-less than 64 bytes before an inaccessible page, so that most accesses beyond the array end the process. A worker process
-makes the calls. The output has a line for each program, then the counts of calls:
+derivatives. The modules have no signatures, so that only assertions in the compiled code check the sizes. Each argument
+ends less than 64 bytes before an inaccessible page of memory, so that most accesses beyond its end end the process. A
+worker process makes the calls. The output has a line for each program, followed by the counts of calls:
 
     ok        the call returned results
-    refused   an `InputError`, or another `TiducError`
+    refused   the call raised a `TiducError`, such as an `InputError`
     crash     the process died
-    hang      no answer in time
+    hang      the call did not end within the time limit
 
 The exit status is 1 if there is a crash or a hang.
 """
@@ -52,14 +52,14 @@ SIZES = (0, 1, 2, 3, 4, 5, 6, 8, 16, 37, 64, 300, 5000)
 NUMBERS = (-(2**31), -7, -1, 0, 1, 2, 3, 4, 6, 12, 24, 37, 70000, 2**31 - 1)
 """Integers that may be sizes or indices."""
 
-_AT_ONCE = 25  # programs in a module
-_ALIGNED = 64  # bytes; the alignment of buffers that IREE imports without a copy
+_AT_ONCE = 25  # the number of programs in a module
+_ALIGNED = 64  # the alignment, in bytes, of buffers that IREE imports without a copy
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array) -> Array:
-    """A copy that ends at an inaccessible page, or as close to it as the alignment of its start permits."""
+    """A copy of an array that ends at an inaccessible page, or as close to it as the alignment of its start permits."""
     pages = max(-(-array.nbytes // mmap.PAGESIZE), 1)
     memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
     end = pages * mmap.PAGESIZE
@@ -73,13 +73,13 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """Replaces `Device.upload`. Returns an IREE buffer on a guarded copy of the array."""
+    """An IREE buffer on a guarded copy of the array. The worker calls this function instead of `Device.upload`."""
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)
     of_device, usage = int(rt.MemoryType.DEVICE_LOCAL), int(rt.BufferUsage.DEFAULT)
     buffer = device.hal.allocator.import_host_allocation(memory, of_device, usage)
-    _IN_USE.append((memory, buffer))  # a buffer view does not keep the arrays alive
+    _IN_USE.append((memory, buffer))  # a buffer view has no references to them, so they would be freed
     return rt.HalBufferView(buffer, array.shape, element)
 
 
@@ -91,7 +91,10 @@ _IN_USE: list[Any] = []
 
 
 class Fuzzed(NamedTuple):
-    """A program: the text of its function @main, arguments for its first inputs, and known sizes."""
+    """A program, arguments that are valid for its first inputs, and sizes that are known.
+
+    The entry function of `text` is @main.
+    """
 
     name: str
     text: str
@@ -120,7 +123,7 @@ def _programs(orders: int) -> Iterator[Fuzzed]:
 
 @stage
 def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
-    """The programs as functions of one module, because compiling one module for each would take longer."""
+    """Compiles the programs as functions of one module, which is faster than one module for each program."""
     texts = []
     for i, each in enumerate(fuzzed):
         functions = str(parse(each.text)).partition("{")[2].rpartition("}")[0]
@@ -134,7 +137,11 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arrays. Most sizes agree wherever the sizes of the known arguments do. Integers may be valid sizes."""
+    """Random arguments for a program.
+
+    Two dimensions that have equal sizes in the valid arguments mostly have equal sizes here. Integers are often valid
+    sizes.
+    """
     known = fuzzed.arguments
     common = {n: int(rng.choice(SIZES)) for x in known for n in x.shape} if rng.random() < 0.5 else {}
     odd = rng.choice([0.0, 0.1, 0.5])
@@ -170,7 +177,7 @@ def _filled(
 
 
 def called(request: Any) -> Any:
-    """The outcomes of calls of the named programs. A worker answers with this function."""
+    """Calls the programs that a request names, and returns the outcomes. The worker answers requests by it."""
     chosen, orders, calls, seed, journal = request
     fuzzed = [each for each in programs(orders) if each.name in chosen]
     try:
@@ -200,10 +207,10 @@ def _called(vmfb: bytes, i: int, fuzzed: Fuzzed, calls: int, seed: int, journal:
 def fuzz(
     names: Sequence[str], orders: int, calls: int, seed: int, journal: Path
 ) -> Iterator[tuple[str, Any]]:
-    """Yields each program with the outcomes and messages of its calls.
+    """Calls programs in a worker. Yields the name of each program, and the outcomes and messages of its calls.
 
-    All programs are in one module. After a crash, the others run again. If the module does not compile, each program
-    runs alone.
+    All programs are in one module. After a crash, the other programs are called again. If the module does not compile,
+    each program is compiled by itself.
     """
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:
@@ -212,7 +219,7 @@ def fuzz(
             name, _, arguments_ = journal.read_text(encoding="utf-8").partition("\n")
             yield name, ({answer: 1}, [arguments_])
             left.remove(name)
-        elif len(left) > 1 and "" in answer:  # one by one, because one of the programs does not compile
+        elif len(left) > 1 and "" in answer:  # one of the programs does not compile
             worker.close()
             for one in left:
                 yield from fuzz([one], orders, calls, seed, journal)

@@ -9,9 +9,10 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
-    """Dimension numbers for a value, and indices with their type. Indices are constant, or rounded from a value.
+    """Random dimension numbers of a gather of x, the name of an array of indices, and its type.
 
-    Constant indices are in range or slightly beyond. Returns None if the result would have too many elements.
+    The indices are constants, or a value rounded to integers. Constants are in range or slightly out of range. Returns
+    None if the result of the gather would have too many elements.
     """
     numbers = drawn(c.random, x.shape, SIZES)
     numbers.sizes = [max(1, n) for n in numbers.sizes]
@@ -32,7 +33,7 @@ def _nested(shape: tuple[int, ...], draw: Callable[[], int]) -> Any:
 
 
 def gather(c: Composer) -> Value:
-    """A gather with random dimension numbers. Windows may overlap, and may start out of range."""
+    """Adds a gather with random dimension numbers. Windows may overlap and be out of range."""
     x = c.any()
     indexing = _indexing(c, x)
     if indexing is None:
@@ -52,16 +53,16 @@ def gather(c: Composer) -> Value:
 
 
 def scatter(c: Composer) -> Value:
-    """A scatter that adds, multiplies, takes extremes or sets, with random dimension numbers.
+    """Adds a scatter with random dimension numbers. It adds, multiplies, replaces, or takes the minimum or maximum.
 
-    Windows may overlap or be out of range.
+    Windows may overlap and be out of range.
     """
     x = c.any()
     indexing = _indexing(c, x)
-    if indexing is None or not indexing[0].where:  # XLA fails to compile some of these
+    if indexing is None or not indexing[0].where:  # XLA cannot compile some of these scatters
         return x
     numbers, indices, type_ = indexing
-    if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA drops windows that are partly out of range
+    if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA never updates parts of windows
         return x
     op = c.choose(("add", "subtract") if x.is_complex else ("add", "multiply", "minimum", "maximum", "set"))
     op = "add" if op == "subtract" else op
@@ -80,7 +81,7 @@ def scatter(c: Composer) -> Value:
 
 
 def dynamic_slice(c: Composer) -> Value:
-    """A dynamic slice, or a dynamic update slice. Start indices may be out of range or computed."""
+    """Adds a dynamic_slice or a dynamic_update_slice. Start indices may be out of range, and may be computed."""
     x = c.any(1)
     starts = []
     for i in c.integers(x.rank, -1, 3):
@@ -115,7 +116,7 @@ def top_k(c: Composer) -> Value:
 
 
 def sort(c: Composer) -> Value:
-    """A sort of up to three operands by the first operand, which may be repeated."""
+    """Adds a sort of one to three operands by the first one. An operand may occur several times."""
     keys = c.real(1)
     operands = [keys, *(c.choose((keys, c.fit(c.real(), keys.shape))) for _ in range(c.integer(0, 2)))]
     dimension, direction = c.integer(0, keys.rank - 1), c.choose(("LT", "GT"))

@@ -1,4 +1,4 @@
-"""The inputs of the fuzzer. A kind, a seed and a number determine an input."""
+"""The inputs of the fuzzer. Each input is determined by a kind, a seed and a number."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ import text_mutations
 from operations import PROGRAM
 
 CACHE = "cache"
-"""The folder for TIDUC_CACHE, inside the input's folder."""
+"""The name of the folder in the input's folder that is the value of TIDUC_CACHE."""
 _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.tanh %x : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
@@ -26,7 +26,11 @@ _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 @dataclass(frozen=True)
 class Case:
-    """An input: its files by name, and the operations that read the first file."""
+    """An input: its files by name, and the operations to run, which read the first file.
+
+    An operation is the name of a Python operation, or the arguments of a command line. `has_places` tells whether
+    errors about the input must have locations. `prepare` is called with the folder of the input before an operation.
+    """
 
     kind: str
     files: Mapping[str, bytes]
@@ -51,13 +55,16 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """Loads the program, then runs `count` operations on it and, in some cases, a command line or a compilation."""
+    """The operations on a program: it is loaded, then `count` random operations follow.
+
+    `commands` and `compiled` are the probabilities that a command line and a compilation follow.
+    """
     names, weights = list(PROGRAM), [weight for _, weight in PROGRAM.values()]
     chosen: list[str | tuple[str, ...]] = ["load", *draw.choices(names, weights, k=count)]
     if draw.random() < commands:
         chosen.append(tuple(command_lines.of_program(draw, "input.mlir")))
     if draw.random() < compiled:
-        chosen.append("compile")  # last, because compiling starts threads
+        chosen.append("compile")  # is the last operation, because it starts threads
     return tuple(chosen)
 
 
@@ -79,7 +86,7 @@ def _bytecode(draw: Random) -> Case:
     files = corpus.binaries()
     mutant = byte_mutations.mutated(draw.choice(files), draw, files)
     operations = _on_program(draw, 1, 0.2, 0)
-    # The command line comes first: its process is forked from the worker, whose memory loading may corrupt.
+    # Command lines run first: they are forked from the worker, and loading the file may corrupt the worker's memory.
     ordered = sorted(operations, key=lambda operation: isinstance(operation, str))
     return Case("bytecode", {"input.mlir": mutant, "other.mlir": _OTHER}, tuple(ordered))
 
@@ -87,7 +94,7 @@ def _bytecode(draw: Random) -> Case:
 def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
-    if draw.randrange(2):  # the machine code changes, but the checksum is valid
+    if draw.randrange(2):  # changes bytes, such as machine code, but the checksum is valid
         mutant = byte_mutations.in_stored_archive(base, draw)
         return Case(
             "compiled", {"input.vmfb": mutant}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),)
@@ -128,7 +135,7 @@ def _archives(draw: Random) -> Case:
 
 
 def _cache(draw: Random) -> Case:
-    """A cache folder with damaged entries, and with entries that are not regular files."""
+    """A cache folder that contains damaged entries, and entries that are not regular files."""
     files = corpus.compiled()
     names = [
         draw.choice([f"{draw.randrange(16):x}" * 64, "x", "tmp.part"]) for _ in range(draw.randint(1, 3))
@@ -159,7 +166,7 @@ _ODD: dict[str, Callable[[Path], object]] = {
     "link to itself": lambda path: path.symlink_to(path),
     "unreadable": lambda path: (path.write_bytes(b"x"), path.chmod(stat.S_IWUSR)),
 }
-"""Things that a cache folder may contain in place of an entry's file."""
+"""Functions that create something at a path in the cache that is not a readable regular file."""
 
 
 def _commands(draw: Random) -> Case:
@@ -190,4 +197,4 @@ SHARES = {
     "cache": 4,
     "commands": 5,
 }
-"""For each kind, its number of inputs among 100 inputs."""
+"""Of 100 inputs, the number that has each kind."""

@@ -1,4 +1,4 @@
-"""Families of linear algebra and Fourier transforms, on well-conditioned matrices with separated spectra."""
+"""Families of linear algebra and Fourier transforms. Matrices are well-conditioned and have separate eigenvalues."""
 
 from composer import Composer, Value, tensor
 
@@ -10,7 +10,7 @@ LAYOUTS = {
 
 
 def matrices(c: Composer, symmetric: bool = False, rows: int = 0) -> Value:
-    """Two matrices. Each is 0.4 times a bounded value, plus a diagonal of 2, 4, ....
+    """A batch of two well-conditioned matrices: the diagonal matrix with 2, 4, and so on, plus a small random matrix.
 
     The matrices have `rows` more rows than columns.
     """
@@ -39,7 +39,7 @@ def cholesky(c: Composer) -> Value:
 
 
 def triangle(c: Composer, x: Value, lower: bool) -> Value:
-    """The entries of one triangle. The op leaves the entries of the other triangle unspecified."""
+    """Replaces the elements outside of one triangle by zeros, because the op that computes x leaves them undefined."""
     n = x.shape[-1]
     rows = [[float(j <= i if lower else j >= i) for j in range(n)] for i in range(n)]
     mask = c.emit(f"stablehlo.constant dense<{[rows] * x.shape[0]}> : {x.type}", x.shape)
@@ -60,7 +60,7 @@ def triangular_solve(c: Composer) -> Value:
 
 
 def fft(c: Composer) -> Value:
-    """An FFT over one or two dimensions, with complex values on both sides or real values on one side."""
+    """Adds an fft over one or two dimensions: FFT, IFFT, RFFT or IRFFT."""
     kind = c.choose(("FFT", "IFFT", "RFFT", "IRFFT"))
     ranks = c.integer(1, 2)
     sizes = [c.integer(1, 4) for _ in range(ranks)]
@@ -76,7 +76,7 @@ def fft(c: Composer) -> Value:
 
 
 def call(c: Composer, target: str, config: str, operands: list[Value], results: list[tuple[int, ...]]) -> str:
-    """Emits a LAPACK call and returns the name of its results. Results of rank 1 hold integers."""
+    """Emits a custom call of LAPACK and returns the name of its results. Results of rank 1 have integers."""
     shapes = [x.shape for x in operands], results
     layouts = [", ".join(LAYOUTS[len(s)] for s in each) for each in shapes]
     types = [tensor(s, "i32" if len(s) == 1 else "f64") for s in results]
@@ -92,7 +92,7 @@ def call(c: Composer, target: str, config: str, operands: list[Value], results: 
 
 
 def lapack(c: Composer) -> Value:
-    """Factorizations, solves, eigenvalues and singular values, as JAX exports them."""
+    """Adds a factorization, solve, eigenvalue or singular value decomposition by LAPACK, as JAX exports it."""
     kind = c.choose(("potrf", "getrf", "geqrf", "orgqr", "syevd", "gesdd", "trsm"))
     a = matrices(c, kind in ("potrf", "syevd"), c.integer(0, 1) if kind in ("geqrf", "orgqr", "gesdd") else 0)
     b, m, n = a.shape
@@ -128,7 +128,7 @@ def lapack(c: Composer) -> Value:
 
 
 def _getrf(c: Composer, a: Value) -> str:
-    """The name of the results: the packed factors, the pivots, and the status."""
+    """Emits an LU factorization. Returns the name of its three results: the packed factors, pivots, and status."""
     b, _, n = a.shape
     layouts = f"{LAYOUTS[3]}, {LAYOUTS[2]}, {LAYOUTS[1]}"
     types = f"{a.type}, {tensor((b, n), 'i32')}, {tensor((b,), 'i32')}"
@@ -141,7 +141,7 @@ def _getrf(c: Composer, a: Value) -> str:
 
 
 def _gesdd(c: Composer, a: Value) -> Value:
-    """Singular values, or the singular vectors of one side."""
+    """Emits a singular value decomposition. Returns the singular values, or the left or right singular vectors."""
     b, m, n = a.shape
     name = call(c, "dgesdd", "mode = 83 : ui8", [a], [a.shape, (b, n), (b, m, n), (b, n, n), (b,)])
     i = c.integer(1, 3)

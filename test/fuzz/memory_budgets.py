@@ -1,13 +1,16 @@
-"""Checks derivatives of random programs within random memory budgets.
+"""Compares derivatives of random programs that are rematerialized for memory budgets with those without a budget.
 
     PYTHONPATH=test/py:test/fuzz python test/fuzz/memory_budgets.py --count 300 [--first 0]
 
-For each seed, the VJP of a random program and the VJP of its VJP are evaluated without a budget and within four
-budgets: the lowest one; two random shares of the peak (if a share is infeasible, the least budget that the error
-names); and the whole peak with all cheap values recomputed, whatever their size and gain. StableHLO's reference
-interpreter evaluates the programs, or XLA if the interpreter lacks an op. As the interpreter runs op by op, programs
-without loops should give values that are equal bit for bit. Equal and close values are counted apart; neither is an
-error.
+For each seed, the VJP of a random program and the VJP of its VJP are evaluated without a budget and for four budgets:
+
+- the lowest feasible budget;
+- two random fractions of the memory peak, or the least feasible budget if a fraction is infeasible;
+- the memory peak, where all cheap values are recomputed, regardless of their size and gain.
+
+StableHLO's reference interpreter evaluates the programs, or XLA if the interpreter lacks an op. Since the interpreter
+runs op by op, the values of programs without loops should be equal bit for bit. Equal values and close values are
+counted separately. Neither is an error.
 """
 
 import argparse
@@ -36,11 +39,7 @@ _LEAST = re.compile(r"the least budget that it fits is (\S+)")
 
 
 def within(program: Program, random: Random) -> dict[str, Program]:
-    """The program within the four budgets, by text.
-
-    The budgets are the lowest one, two random shares of the peak (or the least budget that an error names), and the
-    peak with all cheap values recomputed.
-    """
+    """Maps a description of each of the four budgets to the program that is rematerialized for it."""
     found = {}
     for budget in ("min", f"{random.uniform(0.3, 1):.3f}x", f"{random.uniform(0.3, 0.9):.3f}x"):
         fitted = program.rematerialize(budget)
@@ -59,7 +58,7 @@ def within(program: Program, random: Random) -> dict[str, Program]:
 
 
 def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> str:
-    """ "equal", bit for bit; "close", within rounding; or "wrong"."""
+    """Compares results. Returns "equal" (bit for bit), "close" (up to rounding), or "wrong"."""
     pairs = list(zip(actual, wanted, strict=True))
     if all(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") for x, y in pairs):
         return "equal"
@@ -69,7 +68,7 @@ def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> s
 
 
 def evaluated(program: Program, point: list[NDArray[Any]]) -> Sequence[NDArray[Any]] | None:
-    """The results. None if the engine rejects the program."""
+    """The results of a program. Returns None if the engine cannot compile it."""
     try:
         return run(program, point)
     except (CompileError, RuntimeError):  # XLA raises RuntimeError

@@ -1,4 +1,4 @@
-"""Shrinks the text of a finding. Drops ops if the text can be parsed, then lines."""
+"""Reduces the input file of a finding. Removes ops if the file is a valid module, and then lines."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.mlir.context import EVERY_DIALECT, parse
 from tiduc.reduction.reduce import reduce
 
-SECONDS = 300  # time limit for dropping ops
+SECONDS = 300  # the time limit for the removal of ops
 
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The input's first file, reduced as long as the operation has a finding with this signature."""
+    """The first file of an input, reduced so that operation number `at` still has a finding with this signature."""
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
@@ -31,13 +31,16 @@ def minimised(request: Request, at: int, signature: str) -> bytes:
     try:
         module = parse(contents, dialects=EVERY_DIALECT)
         contents = reduce(module, lambda text: fails([text]), SECONDS).text
-    except TiducError:  # the text cannot be parsed, or the finding depends on its spelling
+    except TiducError:  # the file cannot be parsed, or the finding vanishes if the module is printed again
         pass
     return b"".join(_reduced(contents.splitlines(keepends=True), fails))
 
 
 def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """Removes runs of lines that the failure does not need. The runs become shorter and shorter."""
+    """Removes consecutive lines as long as `fails` is true for the remaining lines.
+
+    First tries to remove half of the lines at once, then fewer and fewer lines.
+    """
     size = len(lines)
     while size := size // 2:
         at = 0
@@ -51,7 +54,7 @@ def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[b
 
 
 def _signature(case: Case, request: Request, at: int) -> str:
-    """The signature of an operation's outcome, from a separate process."""
+    """The signature of the outcome of operation number `at`, which runs in a separate process."""
     ours, theirs = Pipe()
     with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
         child = os.fork()

@@ -1,6 +1,7 @@
-"""The operations that the fuzzer runs on a program: methods of the Python interface.
+"""The Python operations that the fuzzer runs on an input, such as the methods of `Program`.
 
-An operation takes a `Subject`, raises on failure, and checks its result: emitted IR must parse again.
+An operation takes a `Subject` and raises an exception if it fails. It also checks its result: emitted IR must be valid
+text that can be parsed again.
 """
 
 import pickle
@@ -40,14 +41,14 @@ from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split
 
 MOST = 100_000
-"""The most elements in the arguments of programs that are run."""
+"""A program is run only if its arguments have at most this number of elements."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
-"""The limits of the reference interpreter, which is slow, and of isolated reading, which may take hours."""
+"""The limits of the reference interpreter, which is slow, and of isolated reading, which could take hours."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
 class Subject:
-    """An input in a file, its loaded program, and a random generator."""
+    """An input in a file, the program that is loaded from it, and a random generator."""
 
     def __init__(self, path: Path, draw: Random, isolated: bool = False) -> None:
         self.path, self.draw = path, draw
@@ -70,14 +71,14 @@ class Subject:
 
 
 def reparsed(module: Any) -> None:
-    """Checks that a module's text and bytecode can be read again."""
+    """Raises `Invalid` unless the text and the bytecode of a module can be parsed again."""
     written = emit(module)
     try:
         text = written.decode("utf-8", "surrogateescape")
-        if '"util.' in text:  # other parsers do not know IREE's ops
+        if '"util.' in text:  # tiduc's parser does not know IREE's ops
             return
         tiduc.parse(written)
-        if "sdy." not in text:  # bytecode cannot hold Shardy's attributes
+        if "sdy." not in text:  # bytecode cannot contain attributes of Shardy
             with tiduc.context():
                 tiduc.parse(bytecode(module))
     except TiducError as error:
@@ -151,7 +152,10 @@ def _artifact(s: Subject) -> None:
 
 
 def pipeline(draw: Random) -> str:
-    """A random pipeline. It has the passes of a derivative in order, with other passes between them; or any passes."""
+    """The text of a random pass pipeline.
+
+    It has the passes of a derivative in order, with other passes inserted, or up to three arbitrary passes.
+    """
     usual = ["tidu-import", "tidu-linearize", "tidu-linear-transpose", "tidu-materialize-merge", "tidu-lower"]
     others = [*PASSES, "canonicalize", "cse", "inline", "symbol-dce", "tidu-batch{size=2}", "tidu-resolve"]
     others += ["stablehlo-aggressive-simplification", "chlo-legalize-to-stablehlo", "stablehlo-refine-shapes"]
@@ -168,7 +172,7 @@ def pipeline(draw: Random) -> str:
 def _opt(s: Subject) -> None:
     module = s.module
     run_pipeline(module, pipeline(s.draw))
-    if '"flow.' in str(module):  # the bindings cannot parse IREE's dialects
+    if '"flow.' in str(module):  # tiduc's parser does not know IREE's dialects
         assert module.operation.verify()
     else:
         reparsed(module)
@@ -232,22 +236,25 @@ def _import(s: Subject) -> None:
 
 
 def _import_watched(s: Subject) -> None:
-    """Imports a file in this process, and checks that nothing else is touched. With `isolated`, a worker imports it."""
+    """Imports a file in this process, and checks that the import does nothing else, such as opening another file.
+
+    With `isolated`, tiduc's worker process imports the file.
+    """
     if s.isolation:
         _import(s)
         return
-    worker._serving = True  # runs the worker's code in this process, which is the watched one
+    worker._serving = True  # runs the worker's code in this process, which is watched
     _import_a_plain_archive()
     with watched(s.path.resolve().parent):
         import_model(s.path, lift_constants=bool(s.draw.randrange(2)))
 
 
 class _Built(TiducError):
-    """Ends an import after the program of an archive is built."""
+    """Raised to end an import as soon as the program of an archive is built."""
 
 
 def _build_watched(s: Subject) -> None:
-    """Like `_import_watched`, but skips PyTorch's decompositions and torch-mlir, which take most of the time."""
+    """Imports a file like `_import_watched`, but skips the slow steps: PyTorch's decompositions and torch-mlir."""
 
     def built(*_: Any) -> None:
         raise _Built("built")
@@ -259,7 +266,7 @@ def _build_watched(s: Subject) -> None:
 
 @cache
 def _import_a_plain_archive() -> None:
-    """Imports a valid archive, so that PyTorch loads all modules that an import needs."""
+    """Imports a valid archive, so that PyTorch loads all Python modules before the watched import."""
     with TemporaryDirectory() as folder:
         import_model(write(Path(folder) / "plain.pt2", plain()))
 
@@ -308,7 +315,7 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
     "check": (_check, 1),
     "compile": (_compile, 0),
 }
-"""The operations on a program that loads, and how often each is chosen."""
+"""Maps names to the operations on a program, and to the weight with which each is chosen at random."""
 
 OTHER: dict[str, Callable[[Subject], None]] = {
     "load": _load,

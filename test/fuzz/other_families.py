@@ -1,4 +1,4 @@
-"""Families of ops that few frontends emit: einsum, scan, composite, bit ops, and ops whose settings are operands."""
+"""Families of ops that few frontends emit: einsum, scan, composite, bit ops, and ops with parameters as operands."""
 
 import math
 
@@ -6,7 +6,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def einsum(c: Composer) -> Value:
-    """A product of two arrays, or a sum and transpose of one array, as an `einsum`."""
+    """Adds an einsum, which multiplies two arrays, or a unary_einsum, which sums and transposes one array."""
     x = c.real(1)
     letters = "abcdefgh"[: x.rank]
     if c.flag():
@@ -26,7 +26,7 @@ def einsum(c: Composer) -> Value:
 
 
 def scan(c: Composer) -> Value:
-    """A scan over the rows of an array, forward or reversed."""
+    """Adds a scan over the rows of an array, in forward or reverse order."""
     x = c.real(1)
     row = x.shape[1:]
     init, part = c.fit(c.real(), row), tensor(row)
@@ -57,7 +57,7 @@ def torch_index_select(c: Composer) -> Value:
 
 
 def composite(c: Composer) -> Value:
-    """A composite op, decomposed by a function of the module."""
+    """Adds a composite op, and the private function that is its decomposition."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     lines = [
@@ -92,7 +92,7 @@ def dot(c: Composer) -> Value:
 
 
 def settings_as_operands(c: Composer) -> Value:
-    """A pad or a slice whose parameters are constant operands."""
+    """Adds a dynamic_pad or a real_dynamic_slice, whose parameters are constant operands."""
     x = c.real(1)
     numbers = f"tensor<{x.rank}xi32>"
 
@@ -116,7 +116,10 @@ def settings_as_operands(c: Composer) -> Value:
 
 
 def by_integers(c: Composer) -> Value:
-    """A value times an integer, which bit operations make of the rounded value. The integer's derivative is zero."""
+    """Adds the product of a value x and an integer, which bit operations compute from x rounded to an integer.
+
+    The derivative of the integer is zero.
+    """
     x = c.real()
     whole = tensor(x.shape, "i32")
     n = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {whole}").name

@@ -1,4 +1,4 @@
-"""The outcomes of operations on inputs, and the outcomes that are findings."""
+"""The outcomes of operations on inputs. Some outcomes are findings, which point to bugs."""
 
 import json
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 
 EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
-"""Outcomes that are not findings:
+"""The categories of outcomes that are not findings:
 
-- "answer": a result
-- "refused": a `TiducError`
-- "usage": a wrong command line
-- "isolated": an operation that ends or blocks the process only without `isolated=True`
-- "reported": the driver's report that its worker died
+- "answer": the operation has a result
+- "refused": the operation raises a `TiducError`
+- "usage": the command line is wrong
+- "isolated": the operation ends or blocks the process, but with `isolated=True` it does not
+- "reported": the driver reports that its worker died
 """
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced", "outside")
 CATEGORIES = (*EXPECTED, *FINDINGS)
@@ -25,20 +25,17 @@ CATEGORIES = (*EXPECTED, *FINDINGS)
 _PLACED = re.compile(r":\d+:\d+$")
 _NO_PLACE = (
     "neither MLIR text, bytecode nor",  # the error is about the whole file
-    "Failure while executing pass pipeline",  # an MLIR pass failed without a location
-    "reading ",  # another process died, or took too long
+    "Failure while executing pass pipeline",  # a pass of MLIR reported no location
+    "reading ",  # a worker process died or took too long
     "StableHLO's reference interpreter cannot run it",
 )
-"""Beginnings of errors without a location."""
+"""The beginnings of error messages that need no location."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one operation: a category, a detail, and a signature.
-
-    Findings with equal signatures are assumed to have one cause.
-    """
+    """The outcome of one operation. Findings with equal signatures are assumed to have the same cause."""
 
     category: str
     detail: str = ""
@@ -50,18 +47,21 @@ class Outcome:
 
 
 class Invalid(Exception):
-    """An operation's result is malformed, such as IR that does not parse."""
+    """Raised if the result of an operation is malformed, such as IR that cannot be parsed."""
 
 
 class Outside(BaseException):
     """Raised if an operation does something that is not its task, such as opening another file.
 
-    No handler of `Exception` catches this error.
+    It is no `Exception`, so that `except Exception` does not catch it.
     """
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """A finding. Its signature has the category, the place, and the detail's first line without numbers and quotes."""
+    """A finding. Its signature consists of the category, the place, and the first line of the detail.
+
+    Types, numbers and quoted texts in this line are left out.
+    """
     first = re.sub(
         r"tensor<[^ ]*>|0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0]
     )
@@ -69,7 +69,10 @@ def finding(category: str, detail: str, place: str = "") -> Outcome:
 
 
 def refused(error: TiducError, has_places: bool) -> Outcome:
-    """The outcome of a `TiducError`. An error about the input needs a location if the input has locations."""
+    """The outcome of an operation that raised a `TiducError`.
+
+    If the input has locations (`has_places`), an error about the input must have a location, too.
+    """
     about_the_input = isinstance(error, (ParseError, Unsupported)) and not error.message.startswith(_NO_PLACE)
     if has_places and about_the_input and not _PLACED.search(error.location):
         return finding("unplaced", f"{type(error).__name__}: {error}")
@@ -81,7 +84,7 @@ def refused(error: TiducError, has_places: bool) -> Outcome:
 
 
 def raised(error: BaseException, has_places: bool) -> Outcome:
-    """The outcome of an exception."""
+    """The outcome of an operation that raised an exception."""
     if isinstance(error, TiducError):
         return refused(error, has_places)
     if isinstance(error, MemoryError):
@@ -100,14 +103,14 @@ def _told(error: BaseException) -> str:
 
 
 def _frame(error: BaseException) -> str:
-    """The innermost frame of the exception in tiduc's own files."""
+    """The file and the function of the innermost frame of an exception that is in tiduc's own files."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if f.filename.startswith(_ROOT) and "/test/" not in f.filename]
     return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else ""
 
 
 def _as_json(errors: str) -> bool:
-    """Whether the last line is an error in the form of `--json`, with a message."""
+    """Whether the last line is an error with a message in the format of `--json`."""
     try:
         return bool(json.loads(errors.strip().rpartition("\n")[2])["message"])
     except (ValueError, TypeError, KeyError):
@@ -115,7 +118,7 @@ def _as_json(errors: str) -> bool:
 
 
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
-    """The outcome of a command, from its exit status and its output."""
+    """The outcome of a command line, from its exit status and its output."""
     if re.search(r"^Traceback \(most", errors, re.MULTILINE):
         tail = errors.strip().rpartition("\n")[2]
         frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
@@ -142,7 +145,7 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
 
 
 def _reproducer(errors: str) -> str:
-    """The traceback that the driver saved."""
+    """The traceback in the folder that the driver saved, or the beginning of `errors` if there is none."""
     folder = re.search(r"reproducer saved as (\S+)", errors)
     saved = Path(folder[1], "traceback") if folder else None
     return (
@@ -151,7 +154,10 @@ def _reproducer(errors: str) -> str:
 
 
 def died(signal: int, errors: str) -> Outcome:
-    """The outcome of a process that a signal ended. `errors` ends with the output of Python's fault handler."""
+    """The outcome of an operation whose process was ended by a signal.
+
+    `errors` is the output of the process. It ends with the output of Python's fault handler.
+    """
     before, fatal, stack = errors.rpartition("Fatal Python error")
     told = (before if fatal else errors).strip().splitlines()[-5:]
     why = next((line for line in told if re.search(r"error|terminate|assert|what\(\)|LLVM", line, re.I)), "")
@@ -162,7 +168,7 @@ def died(signal: int, errors: str) -> Outcome:
 
 
 def table(counts: Mapping[str, Counter[str]], inputs: Mapping[str, int]) -> str:
-    """A Markdown table of the operations by outcome, one row per kind of input."""
+    """A Markdown table with a row for each kind of input, and the number of operations for each category."""
     shown = [c for c in CATEGORIES if c in EXPECTED or any(row[c] for row in counts.values())]
     rows: list[Iterable[str]] = [["kind", "inputs", "operations", *shown], ["---"] * (3 + len(shown))]
     for kind, row in counts.items():

@@ -1,8 +1,8 @@
 """Random valid StableHLO programs. A seed determines each program.
 
 One program in ten has nested control flow over scalars and pairs (`control_flow_random.py`), and one in ten has dynamic
-shapes (`dynamic_programs.py`). The others compose ops of all families (`families.py`). Floats are f64 and complex<f64>,
-so that differences can judge the derivatives.
+shapes (`dynamic_programs.py`). The others are composed of ops of all families (`families.py`). Element types are f64
+and complex<f64>, so that the derivatives can be compared with central differences.
 """
 
 from random import Random
@@ -14,7 +14,7 @@ from families import FAMILIES
 
 
 def program(seed: int) -> str:
-    """The text of a module with a public function `main`. The seed determines the text."""
+    """The text of a module with a public function `main`, for a seed."""
     random = Random(seed)
     kind = seed % 10
     if kind == 3:

@@ -10,13 +10,13 @@ def reduce(c: Composer) -> Value:
     dimensions = [i for i in range(x.rank) if c.flag()]
     op = c.choose(("add", "multiply") if x.is_complex else ("add", "multiply", "maximum", "minimum"))
     count = math.prod(x.shape[i] for i in dimensions)
-    # XLA ignores the initial value of a reduction of one element.
+    # XLA ignores the initial value if each result is the reduction of only one element.
     init = c.fit(c.any(), (), x.is_complex) if count > 1 and c.flag() else None
     return c.reduce(x, dimensions, op, init)
 
 
 def reduce_pair(c: Composer) -> Value:
-    """The largest entries, by a reduction of two operands that also finds their positions."""
+    """Adds a reduction of two operands, which finds the largest elements and their positions. Returns the elements."""
     x = c.real(1)
     dimension = c.integer(0, x.rank - 1)
     kept = x.shape[:dimension] + x.shape[dimension + 1 :]

@@ -1,4 +1,4 @@
-"""A run of the fuzzer: distributes inputs to workers, counts outcomes, and keeps the inputs of findings."""
+"""A run of the fuzzer: sends inputs to worker processes, counts outcomes, and writes the files of findings."""
 
 import os
 import re
@@ -19,12 +19,12 @@ from forks import Request, Worker
 from kinds import Case, case_of
 from outcomes import Outcome, died, finding
 
-_LOOK = 1.0  # seconds between checks whether a worker is late
-_TELL = 30.0  # seconds between progress messages
+_LOOK = 1.0  # the seconds between checks whether a worker exceeds its time limit
+_TELL = 30.0  # the seconds between progress messages
 
 
 def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> Iterator[Request]:
-    """Yields `count` inputs of alternating kinds. `shares` has the share of each kind."""
+    """Yields `count` inputs of alternating kinds. Their numbers are proportional to `shares`."""
     whole = sum(shares.values())
     given = dict.fromkeys(shares, 0)
     for i in range(count):
@@ -35,7 +35,10 @@ def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> It
 
 @dataclass
 class Finding:
-    """The first finding with a cause, and the number of findings with this cause."""
+    """The first finding with a signature, and the number of all findings with this signature.
+
+    `request` is the input, and `at` is the number of the operation.
+    """
 
     outcome: Outcome
     where: str
@@ -45,11 +48,11 @@ class Finding:
 
 
 class Run:
-    """Runs inputs in workers.
+    """Runs inputs in worker processes.
 
-    `counts` has the outcomes by kind, and `findings` the first finding of each signature. An operation that ends or
-    blocks a worker is repeated in a new worker, and is a finding only if it ends or blocks that worker, too. `repeated`
-    has the repeated inputs with the positions of their operations.
+    `counts` has the numbers of outcomes for each kind, and `findings` the first finding of each signature. If an
+    operation ends or blocks a worker, it is repeated in a new worker. It is a finding only if it ends or blocks the new
+    worker, too. `repeated` has the pairs of an input and the number of the repeated operation.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Run:
             corpus.PREPARE[kind]()
 
     def run(self) -> None:
-        """Runs all inputs, or as many as the time limit allows. An interrupt ends the run."""
+        """Runs all inputs, or as many as the time limit allows. A keyboard interrupt ends the run."""
         try:
             for _ in range(min(self._count, len(self._waiting))):
                 self._next(self._worker())
@@ -94,14 +97,14 @@ class Run:
         return Worker(self._home / str(self._started))
 
     def _progress(self) -> None:
-        """Prints the progress after each `_TELL` seconds."""
+        """Prints a progress message if the last one was printed more than `_TELL` seconds ago."""
         if time.monotonic() - self._told > _TELL:
             self._told = time.monotonic()
             done = sum(self.inputs.values())
             print(f"{done} inputs, {len(self.findings)} causes of findings", file=sys.stderr, flush=True)
 
     def _next(self, worker: Worker) -> None:
-        """Sends the next input to a worker, or ends the worker."""
+        """Sends the next input to a worker. Ends the worker if no input is left."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._waiting.clear()
         if not self._waiting:
@@ -115,7 +118,7 @@ class Run:
         worker.ask(request, first)
 
     def _hear(self, worker: Worker) -> None:
-        """Handles a worker's message. A closed connection means that the worker died."""
+        """Reads a message of a worker and handles it. If the connection is closed, the worker has died."""
         request, _ = self._busy[worker]
         said: tuple[Any, ...] = ("died",)
         with suppress(EOFError, ConnectionResetError):
@@ -138,25 +141,32 @@ class Run:
             self._next(worker)
 
     def _lose(self, worker: Worker, is_late: bool = False) -> None:
-        """Handles a worker that died or is late. Another worker repeats the operation or continues after it."""
+        """Handles a worker that died or exceeds its time limit.
+
+        If this happens for the first time, a new worker repeats the operation. Otherwise, the outcome is counted, and a
+        new worker continues with the next operation.
+        """
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
         outcome = self._confirmed(request, at, outcome)
         if outcome.is_finding and (request, at) not in self.repeated:
-            self.repeated.add((request, at))  # the cause may be earlier operations or a busy machine
+            self.repeated.add((request, at))  # the cause may be an earlier operation, or a busy machine
             self._waiting.appendleft((request, at))
             self._next(self._worker())
             return
         self._note(request, at, outcome)
         operations, after = case_of(*request).operations, at + 1
-        if operations[at] == "load":  # other Python operations load the file too
+        if operations[at] == "load":  # skips the other Python operations
             after += next((i for i, each in enumerate(operations[after:]) if not isinstance(each, str)), 99)
         self._waiting.appendleft((request, after))
         self._next(self._worker())
 
     def _confirmed(self, request: Request, at: int, outcome: Outcome) -> Outcome:
-        """The outcome; or "isolated", if a Python operation has no finding with `isolated=True`."""
+        """Runs a Python operation that ended the worker again with `isolated=True`.
+
+        Returns an outcome of the category "isolated" if this run is no finding, else `outcome`.
+        """
         if isinstance(case_of(*request).operations[at], str):
             second = self._isolated(request, at)
             if not second.is_finding:
@@ -164,7 +174,7 @@ class Run:
         return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
-        """The outcome, with `isolated=True`, of an operation that ended the worker: another process reads the input."""
+        """The outcome of an operation with `isolated=True`, so that another process reads the input."""
         worker = self._worker()
         worker.ask(request, at, isolated=True)
         try:
@@ -196,7 +206,7 @@ class Run:
 
 
 def _scratch() -> str | None:
-    """A folder in memory, if the system has one."""
+    """The path of a folder in memory. Returns None if the system has none."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

@@ -1,4 +1,4 @@
-"""Families that move elements. Each adds an op. It reshapes and rescales values to fit as operands."""
+"""Families of ops that rearrange elements, for random programs."""
 
 import math
 
@@ -52,7 +52,7 @@ def slice_(c: Composer) -> Value:
 
 
 def pad(c: Composer) -> Value:
-    """A pad with interior and negative padding. The padding value may be active."""
+    """Adds a pad with interior padding and possibly negative padding. The padding value is computed."""
     x = c.any(1)
     value = c.fit(c.any(), (), x.is_complex)
     inner = c.integers(x.rank, 0, 1)
@@ -83,7 +83,7 @@ def concatenate(c: Composer) -> Value:
 
 
 def iota(c: Composer) -> Value:
-    """A value multiplied by its positions along a dimension."""
+    """Adds the product of a value and an iota along one of its dimensions."""
     x = c.real(1)
     dimension = c.integer(0, x.rank - 1)
     y = c.emit(f"stablehlo.iota dim = {dimension} : {x.type}", x.shape, bound=float(x.shape[dimension]))

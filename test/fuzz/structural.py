@@ -1,4 +1,4 @@
-"""Valid random programs: with all op families, control flow, custom calls, and dynamic dimensions."""
+"""Draws valid random programs from all generators of random programs in the tests."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ from programs import program as composed
 
 
 def program(draw: Random) -> str:
-    """The text of a random valid program."""
+    """The text of a random valid program, from a random generator."""
     return draw.choice(_MAKERS)(draw)
 
 
@@ -35,7 +35,10 @@ def _from_cases(draw: Random) -> str:
 
 
 def _elementwise_dynamic(draw: Random) -> str:
-    """A chain of elementwise ops, and a sum along the first dimension. Any dimension may be dynamic."""
+    """The text of a program with elementwise ops, followed by a sum along the first dimension.
+
+    Any dimension may be dynamic.
+    """
     rank = draw.randint(1, 3)
     sizes = [draw.choice(["?", "?", "4", "1"]) for _ in range(rank)]
     element = draw.choice(["f32", "f64", "complex<f32>", "bf16"])

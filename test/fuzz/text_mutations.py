@@ -1,6 +1,6 @@
-"""Mutates MLIR text: characters, tokens, lines, or a type, size or op throughout the text.
+"""Mutates MLIR text: characters, tokens, lines, or all occurrences of a type, size or op.
 
-A mutation of all occurrences in the text often yields a valid program with unusual types and sizes.
+If all occurrences are mutated, the text is often a valid program with unusual types and sizes.
 """
 
 import re
@@ -28,7 +28,7 @@ _VALUE = re.compile(r"%[\w$-]+(?:#\d+)?")
 
 
 class Source:
-    """The inputs of mutations: a random generator, and the texts of other files."""
+    """What mutations need besides the text: a random generator, and the texts of other files."""
 
     def __init__(self, draw: Random, texts: Sequence[str]) -> None:
         self.draw, self.texts = draw, texts
@@ -41,14 +41,14 @@ Mutation = Callable[[str, Source], str]
 
 
 def mutated(text: str, source: Source, most: int = 3) -> str:
-    """The text after at least one and at most `most` mutations."""
+    """The text after one to `most` random mutations."""
     for _ in range(source.draw.randint(1, most)):
         text = source.draw.choices(_MUTATIONS, _WEIGHTS)[0](text, source)
     return text
 
 
 def _replaced(text: str, source: Source, pattern: re.Pattern[str], new: str, throughout: bool) -> str:
-    """The text with one match of the pattern replaced. With `throughout`, replaces all occurrences of the match."""
+    """Replaces a random match of a pattern by `new`. With `throughout`, replaces all matches with the same text."""
     matches = list(pattern.finditer(text))
     if not matches:
         return text
@@ -84,13 +84,13 @@ def _op(text: str, source: Source) -> str:
 
 
 def _operand(text: str, source: Source) -> str:
-    """Replaces one value by another value of the text."""
+    """Replaces the name of a value by the name of another value in the text."""
     names = _VALUE.findall(text)
     return _replaced(text, source, _VALUE, source.draw.choice(names), False) if names else text
 
 
 def _token(text: str, source: Source) -> str:
-    """Deletes, repeats or replaces one token. The replacement may come from another file."""
+    """Deletes, repeats or replaces one token. The new token is from this text or from another file."""
     tokens = _TOKEN.findall(text)
     places = [i for i, token in enumerate(tokens) if not token.isspace()]
     if not places:
@@ -119,7 +119,7 @@ def _line(text: str, source: Source) -> str:
 
 
 def _splice(text: str, source: Source) -> str:
-    """Joins the beginning of the text and the end of another text, or two whole texts."""
+    """Concatenates the text and another text, or the beginning of the text and the end of another text."""
     other = source.other()
     if source.draw.randrange(2):
         return text + "\n" + other
@@ -137,7 +137,7 @@ def _truncated(text: str, source: Source) -> str:
 
 
 def _nested(text: str, source: Source) -> str:
-    """Nests brackets, types, attributes or modules to some depth."""
+    """Replaces or encloses the text by deeply nested modules, types, attributes or brackets."""
     depth = source.draw.choice([10, 100, 1000, 10_000])
     opening, middle, closing = source.draw.choice(
         [
@@ -156,7 +156,7 @@ def _nested(text: str, source: Source) -> str:
 
 
 def _attribute(text: str, source: Source) -> str:
-    """Adds an attribute to an argument or a function."""
+    """Adds a random attribute to an argument or a function."""
     added = source.draw.choice(
         [
             *(

@@ -1,7 +1,8 @@
 """Watches this process while it reads a file. It must not use another file, a process, the network or a pickle.
 
-Python's audit events report files, processes, sockets, libraries and pickles. Native code raises no audit events. Its
-effects show as new files in the input's folder, which are forbidden, and in a run of the fuzzer under `strace`.
+Python's audit events report uses of files, processes, sockets, libraries and pickles. Native code raises no audit
+events. To notice its effects, new files in the folder of the input are forbidden, and the fuzzer can be run under
+`strace`.
 """
 
 import os
@@ -18,7 +19,7 @@ from typing import Any
 from outcomes import Outside
 
 PROCESSOR_SECONDS = 20.0
-"""The processor time within which a file of the fuzzer must be read and imported."""
+"""The limit of the processor time in which a file must be read and imported."""
 _ENDS_PROCESS = (
     "subprocess.",
     "os.system",
@@ -52,10 +53,10 @@ _LIBRARIES = (
     *(sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).resolve().parents[2])),
     *("/dev/null", "/proc/", "/sys/", *(place for place in sys.path if place)),
 )
-"""Places whose files may be read, in addition to the input's folder."""
+"""Prefixes of paths of files that may be read, in addition to the folder of the input."""
 
 _seen: list[str] | None = None
-"""The forbidden events since the watch began. None if nothing is watched."""
+"""The forbidden events since the beginning of `watched`, or None outside of `watched`."""
 _folder = ""
 
 
@@ -80,7 +81,7 @@ def watched(folder: Path) -> Iterator[None]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """The files and folders in the folder and in its parent."""
+    """The paths of all files and folders in a folder and in its parent."""
     return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
 
 
@@ -101,9 +102,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _may_change(event: str, path: Any) -> bool:
-    """Whether an operation may change something outside the folder for temporary files.
+    """Whether an event changes a path outside of the folder for temporary files.
 
-    Creating a folder that already exists does not count as a change.
+    `os.mkdir` of a folder that already exists does not count as a change.
     """
     exists = event == "os.mkdir" and os.path.isdir(path)
     return not exists and not _is_within(path, os.path.join(_folder, "tmp"))

@@ -1,4 +1,4 @@
-"""Families of windows: convolutions, window reductions, select_and_scatter."""
+"""Families of ops with windows: convolution, reduce_window and select_and_scatter."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from composer import ELEMENTS, Composer, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The windows along a dimension. `dilation` is the window dilation, and `holes` is the base dilation."""
+    """The windows along one dimension. `dilation` is the dilation of the window, and `holes` that of the array."""
 
     size: int = 1
     stride: int = 1
@@ -18,14 +18,14 @@ class Window:
     high: int = 0
 
     def count(self, n: int) -> int:
-        """The number of windows along n elements."""
+        """The number of windows along a dimension of size n."""
         room = (n - 1) * self.holes + 1 + self.low + self.high
         return max(0, (room - (self.size - 1) * self.dilation - 1) // self.stride + 1)
 
 
 def _window(c: Composer, n: int, most: int = 3, negative: bool = False) -> Window:
-    """Windows along a dimension of n elements. At least one window fits."""
-    if c.integer(0, 3) == 0:  # cumulative windows, as in a running sum
+    """Random windows along a dimension of size n. There is at least one window."""
+    if c.integer(0, 3) == 0:  # windows of a cumulative sum
         return Window(n, low=n - 1) if c.flag() else Window(n, high=n - 1)
     while True:
         size, stride, dilation, holes = c.integer(1, most), c.integer(1, 2), c.integer(1, 2), c.integer(1, 2)
@@ -40,14 +40,14 @@ def _array(values: list[int]) -> str:
 
 
 def _turned(c: Composer, sizes: dict[str, int], letters: str) -> tuple[str, tuple[int, ...]]:
-    """The letters of dimensions in random order, as convolutions print them, and the shape in this order."""
+    """The letters of dimensions in random order, as text for `dim_numbers`, and the shape in this order."""
     order = list(letters)
     c.random.shuffle(order)
     return ", ".join(order), tuple(sizes[letter] for letter in order)
 
 
 def convolution(c: Composer) -> Value:
-    """A convolution with random dimension numbers, groups, strides, dilations, negative padding and reversal."""
+    """Adds a convolution with random dimension numbers, groups, strides, dilations, padding and reversal."""
     rank = c.choose((0, 1, 1, 1, 2))
     space = "01"[:rank]
     groups, batches = c.choose(((1, 1), (1, 1), (2, 1), (1, 2)))
@@ -83,14 +83,14 @@ def convolution(c: Composer) -> Value:
 
 
 def reduce_window(c: Composer) -> Value:
-    """A windowed or cumulative sum, product, maximum or minimum along some of the dimensions."""
+    """Adds a reduce_window along some dimensions: a sum, product, maximum or minimum, which may be cumulative."""
     x = c.real(1)
     op = c.choose(("add", "add", "multiply", "maximum", "minimum"))
     neutral = {"add": 0.0, "multiply": 1.0, "maximum": -100.0, "minimum": 100.0}[op]
     init = c.constant(neutral)
     along = [_window(c, n) if c.flag() else Window() for n in x.shape]
     shape = tuple(window.count(n) for window, n in zip(along, x.shape, strict=True))
-    # A window that covers only padding would return the initial value.
+    # The result for a window that contains only padding would be the initial value, which is too large.
     if math.prod(shape) > ELEMENTS or (neutral in (-100.0, 100.0) and any(_reaches_out(w) for w in along)):
         return x
     arrays = {
@@ -116,7 +116,7 @@ def _reaches_out(window: Window) -> bool:
 
 
 def select_and_scatter(c: Composer) -> Value:
-    """A select_and_scatter. Adds sources at the largest or smallest entries of windows."""
+    """Adds a select_and_scatter. It adds each source element at the largest or smallest element of a window."""
     x = c.real(1)
     along = [Window(c.integer(1, n), c.integer(1, 2)) for n in x.shape]
     shape = tuple(window.count(n) for window, n in zip(along, x.shape, strict=True))

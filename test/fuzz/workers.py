@@ -1,4 +1,4 @@
-"""Forked workers. Each runs a function on one item after another, within limits of time and memory."""
+"""Forked worker processes. Each applies a function to several items in turn, within limits of time and memory."""
 
 import ctypes
 import gc
@@ -14,16 +14,17 @@ from contextlib import suppress
 from typing import Any
 
 _PDEATHSIG = 1
-LIFE = 12  # items per worker, because engines keep modules in memory
+LIFE = 12  # the number of items of a worker; more would take too much memory, because engines do not free modules
 
 
 def forked(
     function: Callable[[Any], Any], items: Sequence[Any], seconds: float, mebibytes: int, life: int = LIFE
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields each item with the function's result, or with the `EOFError` or `TimeoutError` that ended its worker.
+    """Applies a function to items in forked processes. Yields each item and the result for it.
 
-    The process must not have threads when it forks. It should import the libraries of workers beforehand, without
-    starting threads.
+    Instead of a result, yields an `EOFError` if the process died, and a `TimeoutError` if it took more than `seconds`.
+    The current process must not have threads when it forks. It should import the libraries of the workers before,
+    without starting threads.
     """
     left = list(items)
     while left:
@@ -42,22 +43,22 @@ def forked(
                 os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             os.close(pipe)
-        if failed:  # after the worker has ended and the machine is free
+        if failed:  # is yielded only after the worker has ended, so that it does not slow down the caller
             yield failed
 
 
 def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) -> tuple[int, int]:
-    """Starts a worker. Returns its process, and the pipe that delivers its results."""
+    """Starts a worker. Returns the id of its process, and the pipe from which its results can be read."""
     reader, writer = os.pipe()
     process = os.fork()
     if process:
         os.close(writer)
         return process, reader
     try:
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # ends the worker when its parent ends
-        gc.freeze()  # keeps the collector from scanning imported objects again
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # kills the worker when its parent ends
+        gc.freeze()  # the garbage collector then ignores all objects that exist before the fork
         resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
-        with open(os.devnull, "w") as nothing:  # keeps library output apart from results
+        with open(os.devnull, "w") as nothing:  # discards the output of libraries
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
         for item in items:
@@ -71,7 +72,7 @@ def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) 
 
 
 def _read(pipe: int, seconds: float) -> Any:
-    """The next result of a worker."""
+    """The next result of a worker, or the `EOFError` or `TimeoutError` if there is none."""
     end = time.monotonic() + seconds
     try:
         (size,) = struct.unpack("<Q", _bytes(pipe, 8, end))
