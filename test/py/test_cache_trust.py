@@ -224,7 +224,7 @@ def test_the_command_line_says_it_once_and_compiles(
     with warnings.catch_warnings():
         assert run(["compile", *files, "-o", str(tmp_path / "out")]) == 0
     assert capfd.readouterr().err == (
-        f"warning: the cache of compiled modules is not used: others may write to {folder} (chmod go-w changes that)\n"
+        f"warning: the cache of compiled modules is not used: others may write to {folder} (`chmod go-w` removes the permission)\n"
     )
     assert len(list((tmp_path / "out").iterdir())) == 2 and not list(folder.iterdir())
     assert run(["cache", "info"]) == 0
