@@ -46,7 +46,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, of_parent: 
         cache.write(OTHER, b"module")
         assert cache.read(KEY) is None
     assert [str(each.message) for each in raised] == [
-        f"the cache of compiled modules is not used: others may write to {writable} (chmod go-w changes that)"
+        f"the cache of compiled modules is not used: others may write to {writable} (`chmod go-w` removes the permission)"
     ]
     assert [entry.name for entry in folder.iterdir()] == [f"{KEY}.vmfb"]
     with pytest.raises(TiducError, match="nothing is removed: others may write"):
