@@ -1,4 +1,4 @@
-"""load: the program in a file, in text or bytecode, or in an exported program of JAX or PyTorch."""
+"""load: reads a program from a file, text, bytecode, or an exported program of JAX or PyTorch."""
 
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,15 +32,16 @@ def load(
     isolated: bool = False,
     limits: "Limits | None" = None,
 ) -> Program:
-    """The program in a file, in StableHLO text (a `str` with newlines or braces), in bytecode or in an exported object.
+    """Reads a program from a file, StableHLO text (a `str` with newlines or braces), bytecode, or an exported object.
 
     Exported objects are JAX's `Lowered` and `Exported`, and PyTorch's `ExportedProgram`, whose weights become
     constants. `entry` names the public function; the default is `main`, or else the only public function. `opset` holds
-    the rules. With `inline`, every call that can be inlined is inlined. `memory` is a budget, as in
+    the derivative rules. With `inline`, every call that can be inlined is inlined. `memory` is a budget, as in
     `Program.rematerialize`. `loop_memory` selects how derivatives of loops store residuals: "stack", "sqrt", "log" or
-    "auto". With `relu`, a maximum of a value and 0 has derivative 0 at a tie. Eigenvalues count as equal if they differ
-    by at most `equal_within` units in the last place of the largest eigenvalue. With `isolated`, a separate process
-    reads an untrusted file, text or bytecode first, within `limits`. Raises `TiducError` if no program can be read.
+    "auto". With `relu`, a maximum of a value and 0 has derivative 0 at a tie. In derivatives, eigenvalues count as
+    equal if they differ by at most `equal_within` units in the last place of the largest eigenvalue. With `isolated`, a
+    separate process first reads an untrusted file, text or bytecode, within `limits`. Raises `TiducError` if the source
+    contains no valid program.
     """
     if isinstance(source, READABLE):
         dialects = opset.dialects

@@ -3,8 +3,8 @@
 torch.compile(model, backend="tiduc")
 torch.compile(model, backend="tiduc", options={"fallback": False})   raises errors instead of running PyTorch's graph
 
-Parameters and buffers are inputs of a graph. `torch.compile` breaks graphs and guards them. A program is compiled for
-each set of shapes at the first call.
+`torch.compile` traces a function to graphs, and guards them. Parameters and buffers are inputs of a graph. The first
+call of a graph with a combination of shapes and scalars compiles a program for this combination.
 """
 
 import warnings
@@ -24,7 +24,7 @@ from tiduc.ports import described
 from tiduc.runtime.random_seed import is_random_seed
 
 MOST = 16
-"""The maximum number of programs of one graph. For further shapes, PyTorch runs the graph."""
+"""The maximum number of programs compiled for one graph. For inputs of further shapes, PyTorch runs the graph."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -32,10 +32,10 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def backend(
     graph: torch.fx.GraphModule, inputs: Sequence[Input], *, options: Mapping[str, bool] | None = None
 ) -> "CompiledGraph":
-    """The function for a graph of `torch.compile`.
+    """Returns a function that computes a graph of `torch.compile`.
 
     With the option `fallback`, which is the default, PyTorch runs a graph that tiduc cannot import or compile, after a
-    warning. Without it, the error is raised. Raises `RequestError` for another option.
+    warning. If `fallback` is False, the error is raised. Raises `RequestError` for any other option.
     """
     chosen = dict(options or {})
     fallback = chosen.pop("fallback", True)
@@ -45,7 +45,7 @@ def backend(
 
 
 class CompiledGraph:
-    """A graph of `torch.compile` as a function of tensors and numbers. Compiles a program for each set of shapes."""
+    """A graph of `torch.compile` as a function of tensors and numbers. It compiles a program for each set of shapes."""
 
     def __init__(self, graph: torch.fx.GraphModule, fallback: bool) -> None:
         self.graph, self._fallback = graph, fallback
@@ -67,7 +67,7 @@ class CompiledGraph:
             if len(self._programs) >= MOST:
                 raise Unsupported(f"the graph was called with over {MOST} combinations of shapes and scalars")
             _refuse(self.graph, inputs)
-            with torch.random.fork_rng([]):  # compiling must not change the random numbers of later calls
+            with torch.random.fork_rng([]):  # compilation must not change the random numbers of later calls
                 return GraphProgram(self.graph, inputs)
         except TiducError as error:
             if not self._fallback:
@@ -77,11 +77,11 @@ class CompiledGraph:
 
 
 class GraphProgram:
-    """The compiled program of a graph and of its backward pass, for inputs of fixed shapes."""
+    """The compiled programs of a graph, and of the graph's backward pass, for inputs of fixed shapes."""
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
         self._layout = layout_of(without_derivatives(graph, inputs), inputs)
-        examples = [  # they share no memory, because PyTorch's export would keep shared memory shared
+        examples = [  # the examples share no memory, because `torch.export` would preserve the sharing
             torch.empty_strided(x.shape, x.stride(), dtype=x.dtype) if isinstance(x, torch.Tensor) else x
             for x in inputs
         ]
@@ -91,7 +91,9 @@ class GraphProgram:
         values = [described(port) for port in self._program.inputs]
         for value, i in zip(values, self._inputs, strict=True):
             if i is None and not is_random_seed(value):
-                raise Unsupported(f"the graph has an input {value.name!r} that is no argument")
+                raise Unsupported(
+                    f"the program has an input {value.name!r} that is not an input of the graph"
+                )
         updated = {updated_name(i): i for i in range(len(inputs))}
         self._updated = [
             (k, updated[port.name]) for k, port in enumerate(self._program.outputs) if port.name in updated
@@ -99,7 +101,7 @@ class GraphProgram:
         self._compile(inputs)
 
     def _compile(self, inputs: Sequence[Input]) -> None:
-        """Compiles the programs that a call with these inputs runs, and those of its backward pass."""
+        """Compiles the programs that a call with these inputs runs, and the programs of the backward pass."""
         operands = self._operands(inputs)
         parts = parts_for(self._program, operands)
         wrt = tuple([i for i, x in enumerate(operands) if x.requires_grad])
@@ -128,7 +130,7 @@ class GraphProgram:
         return any(memory.count(memory[i]) > 1 for _, i in self._updated)
 
     def _operands(self, inputs: Sequence[Input]) -> list[torch.Tensor]:
-        """The arguments of the program: copies of the inputs that the graph changes, and new seeds."""
+        """The arguments of the program: the inputs, of which those that the graph changes are copied, and new seeds."""
         changed = {i for _, i in self._updated}
         tensors: Sequence[torch.Tensor] = inputs
         return [
@@ -137,7 +139,7 @@ class GraphProgram:
 
 
 class _Positional(torch.nn.Module):
-    """A graph whose inputs are named by their positions, as `updated_name` expects."""
+    """A module that calls a graph. `torch.export` names its inputs `args_0`, `args_1`, and so on."""
 
     def __init__(self, graph: torch.fx.GraphModule) -> None:
         super().__init__()
@@ -162,13 +164,13 @@ def _refuse(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
 
 
 def _described(x: Input) -> object:
-    """The properties of an input on which a program depends."""
+    """The properties of an input that determine which program is run."""
     if not isinstance(x, torch.Tensor):
         return type(x), x
     return x.shape, x.dtype, x.requires_grad, x.stride(), x.storage_offset()
 
 
 def _seed() -> torch.Tensor:
-    """A seed that PyTorch's random number generator draws."""
+    """A random seed, drawn by PyTorch's random number generator."""
     words = torch.randint(0, 2**62, (2,), dtype=torch.int64)
     return torch.from_numpy(words.numpy().view(np.uint64))

@@ -1,11 +1,12 @@
-"""The results that a program computes for a graph of `torch.compile`, and the graph's results as views of them.
+"""Splits a graph of `torch.compile` into a graph whose outputs are not views, and views of its outputs and inputs.
 
 y = sin(x); return y, y.t(), x[0], x.shape[0]     the graph
 y = sin(x); return y                              `GraphLayout.graph`, which tiduc imports
 return y, y.as_strided(...), x.as_strided(...), 5 `GraphLayout.arranged`
 
 A run on fake tensors, which have no elements, finds the views, and the results that require a gradient. The results of
-a program share no memory. Those of the graph must share it as in PyTorch, because the caller may change them in place.
+a program share no memory. The outputs of the graph must share memory as in PyTorch, because the caller may change them
+in place.
 """
 
 import copy
@@ -27,7 +28,11 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Output:
-    """An output of the graph: a number; or a result or an input of the program, or a view of one."""
+    """Describes an output of the graph.
+
+    The output is the number `value`; or it is result `at` of the program, or input `at`, or a view of one of these.
+    `view` is the geometry of a view. `is_detached` says that the output requires no gradient.
+    """
 
     kind: str  # "result", "input" or "value"
     at: int = 0
@@ -38,10 +43,11 @@ class Output:
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """The graph that a program computes, and the outputs of the whole graph.
+    """The graph that a program computes, and descriptions of the outputs of the original graph.
 
-    For each result, `strides` has the geometry, or None if it is contiguous. `constant` has the results without a
-    derivative, and `moved` has the indices of the inputs whose new values have a derivative.
+    `strides` has the geometry of each result of the program, or None if the result is contiguous. `constant` identifies
+    results without a derivative by index or name. `moved` has the indices of inputs that the graph changes in place, if
+    PyTorch records the change for derivatives.
     """
 
     graph: torch.fx.GraphModule
@@ -51,7 +57,7 @@ class GraphLayout:
     moved: set[int]
 
     def arranged(self, results: Sequence[torch.Tensor], inputs: Sequence[Input]) -> list[Input]:
-        """The outputs of the graph, from the results of the program."""
+        """Builds the outputs of the original graph from the results of the program."""
         laid = [
             y if place is None else torch.empty_strided(*place[:2], dtype=y.dtype).copy_(y)
             for y, place in zip(self._with_flags(results), self.strides, strict=True)
@@ -103,7 +109,7 @@ def layout_of(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> GraphLayo
 
 
 class _Views:
-    """Finds the value that each output is a view of. `results` are the values that the program must return."""
+    """Finds the value of which each output is a view. `results` collects the values that the program must return."""
 
     def __init__(
         self, inputs: Mapping[int, int], fakes: Sequence[Input], values: Mapping[torch.fx.Node, object]
@@ -141,7 +147,7 @@ class _Views:
             raise Unsupported("an output of the graph views the memory of another value as another type")
         if tensor.requires_grad and not base.requires_grad:
             raise Unsupported(
-                "an output of the graph has a derivative, and the value whose memory it shares has none"
+                "an output of the graph has a derivative, but the value whose memory the output shares has none"
             )
         is_detached = base.requires_grad and not tensor.requires_grad
         view = _geometry(tensor)
@@ -164,7 +170,7 @@ def _returned_by(node: torch.fx.Node) -> tuple[torch.fx.Node | Input, ...]:
 
 
 def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node] | None) -> torch.fx.GraphModule:
-    """A copy of the graph that returns `nodes`, or what the graph returns if `nodes` is None.
+    """A copy of the graph that returns `nodes`. If `nodes` is None, the copy has the outputs of the graph.
 
     PyTorch's activation checkpoints become plain calls, because tiduc itself chooses which values to recompute.
     """
@@ -203,14 +209,14 @@ def _geometry(x: torch.Tensor) -> Geometry:
 
 
 def _state(x: Input) -> tuple[object, object, object]:
-    """The geometry of an input, the memory, and the node of PyTorch's autograd that computes it."""
+    """The geometry of an input, its memory, and its state in PyTorch's autograd. For a number, the number first."""
     if not isinstance(x, torch.Tensor):
         return x, None, None
     return _geometry(x), _memory(x), (x.requires_grad, x.grad_fn)
 
 
 def _is_whole(x: object, memory: int) -> bool:
-    """Whether a value is a tensor with this memory and uses all of it."""
+    """Whether x is a tensor that occupies all of this memory."""
     return (
         isinstance(x, torch.Tensor)
         and _memory(x) == memory
@@ -220,7 +226,7 @@ def _is_whole(x: object, memory: int) -> bool:
 
 
 def _strided(x: torch.Tensor) -> Geometry | None:
-    """The geometry of a result that is dense but not contiguous. None for others: these are returned as contiguous."""
+    """The geometry of a result that is dense but not contiguous. Returns None for others, which become contiguous."""
     return None if x.is_contiguous() or not _is_dense(x) else _geometry(x)
 
 

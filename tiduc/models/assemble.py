@@ -1,4 +1,4 @@
-"""Builds a `Model` from an exporter's result: StableHLO, names, and the arrays of its weights."""
+"""Builds a `Model` from the results of an exporter: StableHLO, names of inputs and outputs, and arrays of weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,12 +24,12 @@ def assemble(
     held: Mapping[str, str] | None = None,
     frozen: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model of a StableHLO module in bytecode.
+    """The model of a StableHLO module, which is given as bytecode.
 
-    `inputs` and `outputs` name its inputs, weights included, and its outputs. With `lift_constants`, the weights are
-    the first inputs; otherwise they become constants. `held` has the reasons why training does not update some weights,
-    by name; `frozen` has the reasons for weights that have no gradient either. Raises `Unsupported` if an input or
-    output is not a tensor.
+    `inputs` has the names of the module's inputs, weights included, and `outputs` the names of its outputs. With
+    `lift_constants`, the weights are the first inputs; otherwise they become constants. `held` maps weights that
+    training does not update to the reasons. `frozen` maps weights that, in addition, have no gradient to the reasons.
+    Raises `Unsupported` if an input or output is not a tensor.
     """
     module = parse(written)
     function = entry_of(module)

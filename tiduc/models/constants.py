@@ -4,8 +4,8 @@
                                                                      %w = stablehlo.constant dense_resource<w>
                                                     <- lift
 
-A large constant is a resource: MLIR keeps its bytes beside the ops, and in bytecode files too. A resource refers to the
-array from which it is made, without a copy.
+A large constant is a resource, whose bytes MLIR stores separately from the ops, also in bytecode files. The resource of
+an array refers to the memory of the array, and does not copy it.
 """
 
 import re
@@ -29,20 +29,22 @@ INLINE = 4096  # bytes; smaller constants stay in the text, where passes may fol
 
 _CONSTANT = "stablehlo.constant"
 _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
-_ALIGNMENT = 4  # bytes before a resource's data, which state its alignment
+_ALIGNMENT = 4  # the number of bytes before a resource's data that store the alignment
 
 
 def entry_of(module: ir.Module, entry: str | None = None) -> ir.Operation:
     """The function named `entry`. Without a name, the function `main`, or else the only public function.
 
-    Raises `RequestError` if there is none.
+    Raises `RequestError` if there is no such function.
     """
     public = [op for op in functions_in(module) if _is_public(op)]
     named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == (entry or "main")]
     if entry and not named:
         raise RequestError(f"no public function @{entry}")
     if len(named or public) != 1:
-        raise RequestError(f"expects a function @main, or one public function; there are {len(public)}")
+        raise RequestError(
+            f"expects a function @main, or one public function; the module has {len(public)} public functions"
+        )
     return (named or public)[0]
 
 
@@ -60,7 +62,7 @@ def _argument_attributes(function: IrOp) -> list[ir.DictAttr]:
 
 
 def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
-    """Sets a function's input types to the types of its block's arguments; sets its argument attributes."""
+    """Sets the input types of a function to the types of its block's arguments, and sets its argument attributes."""
     inputs = [x.type for x in function.regions[0].blocks[0].arguments]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
@@ -72,7 +74,7 @@ def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
 
 @stage
 def freeze(module: ir.Module, weights: Mapping[str, Array]) -> None:
-    """Turns the inputs named in `weights` into constants, in place. Large arrays are referenced, not copied."""
+    """Turns the inputs named in `weights` into constants, in place. Large arrays are not copied."""
     function = entry_of(module)
     block = function.regions[0].blocks[0]
     kept = []
@@ -103,8 +105,8 @@ def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
     if not array.size:
         return dense(0, type_)
     raw = array.reshape(-1).view(np.uint8)
-    # In some resources, predicates are bits, in others bytes. Complex f64 elements stay in the text, because backends
-    # may need their parts.
+    # Booleans are never resources, because some resources store a boolean as a bit and others as a byte. Complex f64
+    # elements stay in the text, because backends may need their parts.
     if array.nbytes > INLINE and array.dtype not in (np.bool_, np.complex128):
         return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
     return ir.DenseElementsAttr.get(raw, type=type_)
@@ -115,10 +117,10 @@ def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
 
 @stage
 def lift(module: ir.Module, entry: str | None = None) -> dict[str, Array]:
-    """Turns the program's constants into inputs, in place; returns their arrays by name, in input order.
+    """Turns constants of a function into inputs, in place. Returns the arrays by name, in the order of the inputs.
 
-    Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named
-    after the constant's location, else after its resource, else `constantN`. The new inputs come first.
+    Only constants that may be weights become inputs: floats and complex numbers that are not splats. The name of an
+    input is that of the constant's location, or of its resource, or else `constantN`. The new inputs come first.
     """
     function = entry_of(module, entry)
     block = function.regions[0].blocks[0]
@@ -136,7 +138,9 @@ def lift(module: ir.Module, entry: str | None = None) -> dict[str, Array]:
             inputs[value] = block.add_argument(type_, ir.Location.name(name))
         op.result.replace_all_uses_with(inputs[value])
         op.erase()
-    for argument in list(block.arguments)[: len(before)]:  # the bindings can only append an argument
+    for argument in list(block.arguments)[
+        : len(before)
+    ]:  # the bindings can only append arguments, so the old ones are appended as well
         argument.replace_all_uses_with(block.add_argument(argument.type, argument.location))
     for _ in before:
         block.erase_argument(0)
@@ -153,7 +157,9 @@ def _may_be_weight(value: ir.DenseFPElementsAttr, type_: ir.RankedTensorType) ->
 
 def _name(op: IrOp, value: ir.DenseFPElementsAttr, count: int) -> str:
     where = op.location
-    if isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown():  # as `freeze` leaves it
+    if (
+        isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown()
+    ):  # `freeze` sets such locations
         return str(where.name_str)
     return resource_name(value) or f"constant{count}"
 
@@ -181,7 +187,9 @@ def _array(value: ir.DenseFPElementsAttr) -> Array:
         return np.array(value)
     if dtype.kind == "c":
         return evaluate(str(_returning(value)), ())[0]
-    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # buffers do not support the types of ml_dtypes
+    bits = ir.IntegerType.get_unsigned(
+        8 * dtype.itemsize
+    )  # Python's buffers do not support the types of ml_dtypes
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Emits the text of a StableHLO function op by op, for models that need whole functions."""
+"""Emits the text of a StableHLO function op by op, for importers that add functions to a model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,10 @@ class TextTensor:
 
 
 class Body:
-    """A function body under construction. Methods that emit ops return the results. `arguments` are the arguments."""
+    """Builds the body of a function. A method that emits an op returns the results of the op.
+
+    `arguments` are the arguments of the function.
+    """
 
     def __init__(self, types: Sequence[Type]) -> None:
         """`types` are the sizes and element types of the function's arguments."""
@@ -46,7 +49,7 @@ class Body:
         attributes: str = "",
         element: str | None = None,
     ) -> TextTensor:
-        """Emits an op and returns its result; the element type defaults to the first operand's."""
+        """Emits an op and returns its result. The default element type is that of the first operand."""
         return self.emit_all(op, operands, [(sizes, element or operands[0].element)], attributes)[0]
 
     def emit_all(
@@ -57,7 +60,7 @@ class Body:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> list[TextTensor]:
-        """Emits an op with results of these sizes and element types. Without a dialect name, the op is StableHLO's."""
+        """Emits an op with results of these types. An op name without a dialect belongs to StableHLO."""
         name, count = self._fresh(), len(types)
         names = [name] if count == 1 else [f"{name}#{i}" for i in range(count)]
         ys = [TextTensor(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
@@ -88,7 +91,7 @@ class Body:
         return self.emit("multiply", [x, y], x.sizes)
 
     def apply(self, function: str, x: TextTensor) -> TextTensor:
-        """Applies the unary op `function`, or `relu` with the derivative 0 at 0, to x."""
+        """Applies the unary op `function` to x. `relu` is emitted as a `select`, whose derivative at 0 is 0."""
         if function != "relu":
             return self.emit(function, [x], x.sizes)
         zero = self.zeros(x.sizes, x.element)
@@ -111,7 +114,7 @@ class Body:
         return self.constant(str(n), [], "i32")
 
     def constant(self, written: str, sizes: Sequence[int], element: str) -> TextTensor:
-        """A constant. `written` has the elements in MLIR's syntax, such as `[1, 2]`, or one number for all elements."""
+        """A constant. `written` is the list of elements in MLIR's syntax, such as `[1, 2]`, or one number for all."""
         type_ = TextTensor("", tuple(sizes), element).type
         return self.emit("constant", [], sizes, f"value = dense<{written}> : {type_}", element)
 
@@ -127,7 +130,7 @@ class Body:
         return self.emit("slice", [x], [b - a for a, b in ranges], attributes)
 
     def part(self, x: TextTensor, i: int) -> TextTensor:
-        """x[i]."""
+        """x[i], the part of x at index i of the first dimension."""
         row = self.slice(x, [(i, i + 1), *((0, n) for n in x.sizes[1:])])
         return self.reshape(row, x.sizes[1:])
 
@@ -144,7 +147,7 @@ class Body:
         return self.emit("concatenate", parts, sizes, f"dimension = {d} : i64")
 
     def iota(self, sizes: Sequence[int], d: int) -> TextTensor:
-        """Each element's index along dimension `d`."""
+        """An array in which each element is its own index along dimension `d`."""
         return self.emit("iota", [], sizes, f"iota_dimension = {d} : i64", "i32")
 
     def sum(self, x: TextTensor, d: int) -> TextTensor:
@@ -156,20 +159,20 @@ class Body:
         return self.emit_all("reduce", [x, zero], types, attributes, [adder])[0]
 
     def broadcast(self, x: TextTensor, places: Sequence[int], sizes: Sequence[int]) -> TextTensor:
-        """x broadcast to the shape `sizes`; dimension i of x becomes dimension `places[i]`."""
+        """x broadcast to the shape `sizes`. Dimension i of x becomes dimension `places[i]` of the result."""
         listed = f"array<i64: {', '.join(map(str, places))}>" if places else "array<i64>"
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 
     def rows(self, x: TextTensor, like: TextTensor) -> TextTensor:
-        """A vector broadcast to the shape of `like`: element i fills position i of the last dimension."""
+        """The vector x broadcast to the shape of `like`. Element i of x fills index i of the last dimension."""
         return self.broadcast(x, [len(like.sizes) - 1], like.sizes)
 
     def rows_of(self, x: TextTensor, like: TextTensor) -> TextTensor:
-        """A vector broadcast to the shape of `like`: element i fills row i."""
+        """The vector x broadcast to the shape of `like`. Element i of x fills index i of the first dimension."""
         return self.broadcast(x, [0], like.sizes)
 
     def spread(self, x: TextTensor, like: TextTensor) -> TextTensor:
-        """A scalar broadcast to the shape of `like`."""
+        """The scalar x broadcast to the shape of `like`."""
         return self.broadcast(x, [], like.sizes)
 
     def dot(self, x: TextTensor, y: TextTensor, of_x: int, of_y: int) -> TextTensor:
@@ -182,7 +185,7 @@ class Body:
     # ---- loops ---------------------------------------------------------------------------------------------
 
     def at(self, x: TextTensor, t: TextTensor) -> TextTensor:
-        """x[t]."""
+        """x[t], where t is a scalar tensor."""
         zeros = [self.number(0) for _ in x.sizes[1:]]
         listed = ", ".join(map(str, (1, *x.sizes[1:])))
         row = self.emit(
@@ -191,7 +194,7 @@ class Body:
         return self.reshape(row, x.sizes[1:])
 
     def put(self, x: TextTensor, row: TextTensor, t: TextTensor) -> TextTensor:
-        """x with x[t] replaced by `row`."""
+        """A copy of x in which x[t] is replaced by `row`."""
         zeros = [self.number(0) for _ in row.sizes]
         return self.emit("dynamic_update_slice", [x, self.reshape(row, [1, *row.sizes]), t, *zeros], x.sizes)
 

@@ -1,6 +1,6 @@
-"""Replaces ops that torch-mlir cannot lower by custom calls before its pipelines run, and expands the calls afterwards.
+"""Ops that torch-mlir cannot lower pass through its pipelines as custom calls, which are expanded afterwards.
 
-Ops that `jax.export` would expand are treated in the same way (`jax/lowerings.py`).
+`jax/lowerings.py` does this for ops that `jax.export` would expand.
 
 torch.operator "NAME"(%x) : T            what the importer emits
 stablehlo.custom_call @tiduc.NAME(%x)    between casts to and from builtin tensors, which torch-mlir lowers
@@ -19,14 +19,14 @@ from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
-"""(custom call, module) -> the values that replace the results of the call. Emits new ops before the call."""
+"""(custom call, module) -> the values that replace the results of the call. The function emits ops before the call."""
 
 _OPERATOR = "torch.operator"
 PREFIX = "tiduc."
 """The prefix of the targets of custom calls that stand for ops."""
 _DETAIL, _PRESENT = "mhlo.backend_config", "present"
 TEXT = "text"
-"""The attribute of a custom call that holds the operator's string."""
+"""The attribute of a custom call that holds the string operand of the operator."""
 _STRING = "!torch.str"
 _NO_TENSORS = ("!torch.none", "!torch.list<int>", _STRING)
 _SYMBOL = re.compile(r'@"([^"]*)"')
@@ -53,7 +53,7 @@ def replace_operators(module: ir.Module, names: Mapping[str, Expansion]) -> None
 
 
 def _kind(op: IrOp) -> str:
-    """The operator's name, without the suffix that states the numbers of operands and results."""
+    """The name of an operator without the suffix that gives the numbers of operands and results."""
     return _ARITY.sub("", ir.StringAttr(op.attributes["name"]).value)
 
 
@@ -98,7 +98,7 @@ def _builtin(type_: ir.Type, op: IrOp) -> Any:
 
 
 def expand_calls(module: ir.Module, names: Mapping[str, Expansion]) -> None:
-    """Replaces custom calls by their expansions in `names`, in a module that torch-mlir or JAX returned."""
+    """Replaces custom calls in a module of torch-mlir or JAX. `names` maps each operator to its expansion."""
     calls: list[Any] = []
 
     def look(op: IrOp) -> ir.WalkResult:
@@ -116,18 +116,21 @@ def expand_calls(module: ir.Module, names: Mapping[str, Expansion]) -> None:
 
 
 def detail(op: IrOp) -> dict[str, Any]:
-    """The attributes of the original operator, without the prefixes of their names."""
+    """The attributes of the original operator by name. Prefixes of the names are removed."""
     given = named_attributes(op.attributes[_DETAIL])
     return {name.rpartition(".")[2]: value for name, value in given.items() if name != _PRESENT}
 
 
 def present(op: IrOp) -> list[int]:
-    """The positions of the operator's tensor operands that are not None: entry i belongs to operand i of the call."""
+    """For each operand of the call, its position among the operands of the original operator."""
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 
 
 def call_text(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
-    """The expansion of an operator whose string is the text of a function: a call of this function."""
+    """Expands an operator whose string operand is the text of a function.
+
+    Adds the function to the module, and emits a call of the function.
+    """
     text = ir.StringAttr(detail(call)[TEXT]).value
     symbol = f"{_SYMBOL.findall(text)[0]}.{len(list(module.body.operations))}"
     parsed = ir.Module.parse(_declarations(text, module) + _SYMBOL.sub(f'@"{symbol}"', text, count=1))
@@ -138,7 +141,7 @@ def call_text(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
 
 
 def _declarations(text: str, module: ir.Module) -> str:
-    """Declarations of the module's functions that `text` calls, so that `text` can be verified alone."""
+    """Declarations of the functions that `text` calls. MLIR needs them to verify `text` as a separate module."""
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
     lines = []
     for name in sorted(set(_CALLEE.findall(text))):

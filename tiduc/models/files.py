@@ -1,4 +1,4 @@
-"""Imports a model from a file; the suffix chooses the importer."""
+"""Imports a model from a file. The suffix of the file determines the importer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -55,13 +55,12 @@ def import_model(
 
     With `lift_constants`, the weights of the model are inputs. For an ONNX model, `sizes` sets dynamic dimensions by
     name, and `constants` gives the values of inputs by name, which are then removed from the program. With
-    `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
-    `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
-    pipelines run in a separate process. For an MLIR file, `opset` holds the derivative rules, `entry` names the
-    function, and the file may have ops of the opset's dialects. `cached` says whether the program of a `.pt2` file may
-    come from the cache of an earlier import. Raises `RequestError` for another suffix, for an
-    `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR. Also raises the importer's
-    errors.
+    `straight_through`, roundings in an ONNX model's quantizations have derivative one. Without `trust`, no code in a
+    `.pt2` file is executed. With `isolated`, a separate process reads the file, within `limits`; otherwise only
+    torch-mlir's pipelines run in a separate process. For an MLIR file, `opset` holds the derivative rules, `entry`
+    names the function, and the file may have ops of the opset's dialects. `cached` says whether the program of a `.pt2`
+    file may come from the cache of an earlier import. Raises `RequestError` for another suffix, for `isolated` with an
+    `opset` of your own, and for an `entry` with a file that is not MLIR. Also raises the errors of the importer.
     """
     options = ModelFileOptions(
         lift_constants, sizes or {}, constants or {}, straight_through, trust, limits, entry, cached
@@ -95,9 +94,9 @@ def _imported(path: str | Path, options: ModelFileOptions, opset: OpSet = OPSET)
         if importer is _mlir:
             return _mlir(path, options, opset)
         if options.entry is not None:
-            raise RequestError("only MLIR files have functions to choose from", str(path))
+            raise RequestError("the option entry is for MLIR files only", str(path))
         return importer(path, options)
-    except UnicodeDecodeError:  # protobuf decodes a name when it is read
+    except UnicodeDecodeError:  # protobuf decodes a name at its first use
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
@@ -145,4 +144,4 @@ _IMPORTERS: dict[str, Callable[[str | Path, ModelFileOptions], Model]] = {
     ".mlir": _mlir,
     ".mlirbc": _mlir,
 }
-"""The importer for each suffix; each imports its framework when it is called."""
+"""Maps a suffix to its importer. An importer imports the package of its framework when it is called."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _RULES = "_override_lowering_rules"
-"""A parameter of `jax.export.export`. JAX may rename it; without it, an export expands functions of CHLO."""
+"""The parameter of `jax.export.export` for lowering rules. If JAX renames it, exports expand functions of CHLO."""
 
 
 def from_jax(
@@ -43,10 +43,11 @@ def from_jax(
 
     The inputs are the leaves of the arguments, with names such as `params['w']`. Leaves that JAX cannot trace, such as
     the functions in a module of equinox, are constants. With `lift_constants`, arrays that the function closes over are
-    inputs, too; they are the first inputs. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives;
-    without `custom_derivatives`, the ops of the functions are differentiated. `function` may also be a `Lowered` or an
-    `Exported`, which contain no custom derivatives. Raises `TiducError` if JAX cannot trace the function, and
-    `Unsupported` if a custom derivative reads a traced array of an outer function.
+    inputs, too; they are the first inputs. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives.
+    `custom_derivatives` may be the highest order of kept derivatives. If it is False, the ops of the functions are
+    differentiated. `function` may also be a `Lowered` or an `Exported`, which contain no custom derivatives. Raises
+    `TiducError` if JAX cannot trace the function, and `Unsupported` if a custom derivative reads a traced array of an
+    outer function.
     """
     jax = _jax()
     if isinstance(function, jax.stages.Lowered | jax.export.Exported):
@@ -60,7 +61,7 @@ def from_jax(
     callbacks = Callbacks()
     exported = _exported(jax, jitted, example, keywords, own, callbacks)
     derivatives = {}
-    for derivative in own.collected:  # exports of derivatives collect further derivatives
+    for derivative in own.collected:  # the export of a derivative may add further derivatives to the list
         if own.is_closed(derivative):
             traced = jax.jit(derivative.function, keep_unused=True)
             derivatives[derivative] = _exported(
@@ -79,7 +80,7 @@ def from_jax(
 
 
 def _traced(jax: ModuleType, program: "jax.stages.Lowered | jax.export.Exported") -> Export:
-    """The contents of a program that JAX has lowered or exported."""
+    """The module of a program that JAX has lowered or exported, with the names of inputs and outputs."""
     args, keywords = jax.tree_util.tree_unflatten(program.in_tree, range(program.in_tree.num_leaves))
     names, results = _names(jax, None, args, keywords), [""] * program.out_tree.num_leaves
     if isinstance(program, jax.export.Exported):
@@ -97,7 +98,7 @@ def _exported(
     callbacks: Callbacks,
     derivative: OwnDerivative | None = None,
 ) -> Any:
-    """JAX's export of a function. `own` collects the custom derivatives of functions that this function calls."""
+    """Exports a function by JAX. `own` collects the custom derivatives of functions that this function calls."""
     settings: dict[str, Any] = {}
     try:
         if _RULES in inspect.signature(jax.export.export).parameters:
@@ -119,10 +120,10 @@ def _exported(
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
-    """The program that `jax.export` serialized, from its bytes or from a file. JAX need not be installed.
+    """Reads a program that `jax.export` serialized, from bytes or from a file. JAX need not be installed.
 
-    The name of an input is stored in the module; the default is the path of the argument, such as `arg0['w']`. Raises
-    `ParseError` if the bytes are not a JAX export.
+    The names of inputs are those that the module stores. If it stores no name for an input, the name is the path of the
+    argument, such as `arg0['w']`. Raises `ParseError` if the bytes are not a JAX export.
     """
     try:
         data = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)
@@ -147,7 +148,7 @@ def _names(
     args: Sequence[object],
     keywords: Mapping[str, object],
 ) -> list[str]:
-    """The name of each leaf of the arguments: the parameter's name, and the leaf's path within the argument."""
+    """The name of each leaf of the arguments: the name of the parameter, followed by the path to the leaf."""
     parameters = _parameters(function, len(args))
     leaves, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
     names = []
@@ -181,9 +182,9 @@ def _model(
     expand: Mapping[str, Expansion] | None = None,
     derivatives: Mapping[OwnDerivative, bytes] | None = None,
 ) -> Model:
-    """The model of an export, after replacing each custom call named in `expand` by its expansion.
+    """The model of an export. Each custom call named in `expand` is replaced by its expansion.
 
-    With `names_of_module`, the names of locations take precedence over those of `export`.
+    With `names_of_module`, names in the locations of the module take precedence over the names in `export`.
     """
     module = parse(export.module, file)
     if derivatives:
@@ -213,7 +214,7 @@ def _model(
 
 
 def _with_derivatives(module: ir.Module, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
-    """The module together with the functions in `derivatives`, which compute derivatives of its functions."""
+    """Links the module with the modules in `derivatives`, which compute derivatives of the module's functions."""
     modules = [("", module)]
     for own, contents in derivatives.items():
         modules.append((own.name, parse(contents)))

@@ -1,4 +1,4 @@
-"""Imports ONNX files by way of torch-mlir's importer.
+"""Imports ONNX files by torch-mlir's importer.
 
     model.onnx --onnx--> shapes inferred, weights as inputs, nodes rewritten --torch-mlir--> torch dialect --> StableHLO
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 _OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text, f"onnx.{STOP}": composite}
-"""Operators that pass through torch-mlir as custom calls."""
+"""The operators that pass through torch-mlir as custom calls, with their expansions."""
 
 _RESULT = re.compile(r".+\.\d+")
-"""A dimension of a node's result, as `sizes` names it: `RESULT.AXIS`."""
+"""Matches a key of `sizes` that names a dimension of a node's result: `RESULT.AXIS`."""
 
 _WAY_OUT = "; write the operator in others, or cut it out with onnx.utils.extract_model and give its result as an input"
 
@@ -63,10 +63,10 @@ _STATIC = {
     "Resize": (1, 2),
     "Upsample": (1,),
 }
-"""Operand positions that torch-mlir needs as constants to lower the op."""
+"""Maps an op to the positions of operands that must be constants, because torch-mlir cannot lower the op otherwise."""
 
 _CODES = 2, 3
-"""ONNX's numbers for the element types uint8 and int8."""
+"""ONNX's codes for the element types uint8 and int8."""
 
 
 def from_onnx(
@@ -82,17 +82,17 @@ def from_onnx(
 
     Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs. They are
     the first inputs and have the names of the initializers. Attributes of ai.onnx.ml, such as coefficients, count as
-    initializers. `sizes` maps dynamic dimensions to numbers: by the dimension's name, such as a batch size, as
-    `INPUT.AXIS`, or as `RESULT.AXIS`. Other dimensions stay dynamic. `constants` gives the values of inputs by name,
-    and removes these inputs. Some ops need constant axes, shapes or counts. With `straight_through`, the rounding of a
-    quantization has derivative one instead of zero, so that only the clipping counts. `limits` bound the import, which
-    runs in a separate process. Raises `TiducError` if the file cannot be read, `Unsupported` if StableHLO cannot
-    express an op, and `CompileError` if the import exceeds its limits.
+    initializers. `sizes` maps dynamic dimensions to sizes. A key is the name of a dimension, such as `batch`, or has
+    the form `INPUT.AXIS` or `RESULT.AXIS`. Other dimensions stay dynamic. `constants` gives the values of inputs by
+    name, and removes these inputs. Some ops need constant axes, shapes or counts. With `straight_through`, the rounding
+    of a quantization has derivative one instead of zero, so only the clipping affects the derivative. `limits` bound
+    the import, which runs in a separate process. Raises `TiducError` if the file cannot be read, `Unsupported` if
+    StableHLO cannot express an op, and `CompileError` if the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
     given: Any = model
-    is_proto = isinstance(given, onnx.ModelProto)  # a copy, since the import changes it
+    is_proto = isinstance(given, onnx.ModelProto)  # the import changes the model, so it is copied
     proto, folder = (copy.copy(given), ".") if is_proto else _read(onnx, Path(given))
     check_model(onnx, proto)
     arrays_only(onnx, proto)
@@ -100,7 +100,7 @@ def from_onnx(
     _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     replace_ml(onnx, proto)
-    # Kernels read floats faster than integers, so integers stay only where they save memory: in training steps.
+    # Quantized weights stay integers only in training steps, where this saves memory. Kernels read floats faster.
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}), integers=lift_constants)
     with reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
@@ -119,7 +119,7 @@ def _serialized(proto: "onnx.ModelProto") -> bytes:
 
 
 def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
-    """The StableHLO bytecode of a model whose first inputs are `weights`, and the names of the other inputs."""
+    """Lowers a model whose first inputs are `weights`. Returns bytecode of StableHLO, and the other inputs' names."""
     onnx = _onnx()
     proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
@@ -152,7 +152,7 @@ def _onnx() -> Any:
 
 
 def _read(onnx: ModuleType, path: Path) -> "tuple[onnx.ModelProto, str]":
-    """The model in a file, and the folder of its external arrays. The arrays are not read yet."""
+    """Reads the model in a file. Returns the model and the folder of its external arrays, which are not read yet."""
     try:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
@@ -165,7 +165,7 @@ def _read(onnx: ModuleType, path: Path) -> "tuple[onnx.ModelProto, str]":
 
 
 def _set_sizes(onnx: ModuleType, proto: "onnx.ModelProto", sizes: Mapping[str, int]) -> None:
-    """Sets dynamic dimensions of the inputs and of results to these sizes; shape inference then propagates them."""
+    """Sets dynamic dimensions of inputs and results, in place. A later shape inference propagates the sizes."""
     graph = proto.graph
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -188,7 +188,7 @@ def _set_sizes(onnx: ModuleType, proto: "onnx.ModelProto", sizes: Mapping[str, i
 
 
 def _set_results(onnx: ModuleType, proto: "onnx.ModelProto", results: Mapping[str, int]) -> None:
-    """Sets the dimensions `RESULT.AXIS` of results of nodes, in place."""
+    """Sets dimensions of results of nodes, in place. The keys of `results` have the form `RESULT.AXIS`."""
     inferred = onnx.shape_inference.infer_shapes(proto).graph
     values = {value.name: value for value in (*inferred.value_info, *inferred.output)}
     own = {value.name: value for value in (*proto.graph.value_info, *proto.graph.output)}
@@ -209,10 +209,10 @@ def _set_results(onnx: ModuleType, proto: "onnx.ModelProto", results: Mapping[st
 def _weights_to_inputs(
     onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str], integers: bool
 ) -> dict[str, Array]:
-    """Turns initializers that may be weights, except `constants`, into the first inputs.
+    """Turns initializers that may be weights, except those in `constants`, into the first inputs.
 
-    With `integers`, these include the scales of matrices of integers, which then stay integers. Returns the arrays by
-    name.
+    With `integers`, scales of integer matrices become inputs as well, and the matrices stay integers. Returns the
+    arrays of the new inputs by name.
     """
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no lowering to StableHLO")
@@ -243,7 +243,7 @@ def _assign(
 
 
 def _read_statically(graph: "onnx.GraphProto", matrices: Collection[str]) -> Iterator[str]:
-    """The names of operands in `_STATIC`, without the scales of the integer `matrices`, which stay integers."""
+    """The names of the operands that `_STATIC` lists. The scales of the integer `matrices` are omitted."""
     for node in graph.node:
         is_weight = node.op_type == "DequantizeLinear" and node.input[0] in matrices
         for i in () if is_weight else _STATIC.get(node.op_type, ()):
@@ -269,7 +269,10 @@ def _array(onnx: ModuleType, tensor: "onnx.TensorProto", folder: str) -> Array:
 
 
 def _imported(proto: "onnx.ModelProto", functions: "Sequence[onnx.ModelProto]") -> Any:
-    """The module in the torch dialect; its nodes are ONNX operators. `functions` are models that nodes call."""
+    """Imports the model as a module of the torch dialect, whose ops are ONNX operators.
+
+    `functions` are models that nodes call. Each becomes a private function of the module.
+    """
     from torch_mlir.dialects import torch as dialect
     from torch_mlir.extras import onnx_importer
 
@@ -284,12 +287,12 @@ def _imported(proto: "onnx.ModelProto", functions: "Sequence[onnx.ModelProto]") 
         define = onnx_importer.NodeImporter.define_function
         try:
             define(graph, module.operation, private=model is not proto).import_all()
-        except Exception as error:  # types and ops that the importer does not know
+        except Exception as error:  # raised for types and ops that the importer does not know
             raise Unsupported(f"torch-mlir cannot import the model: {first_line(error)}") from error
     return module
 
 
 def _own_inputs(graph: "onnx.GraphProto", weights: Sequence[str]) -> list[str]:
-    """The names of the graph's inputs that are neither initializers nor weights."""
+    """The names of the inputs of the graph that are neither initializers nor weights."""
     initialized = {tensor.name for tensor in graph.initializer}.union(weights)
     return [x.name for x in graph.input if x.name not in initialized]

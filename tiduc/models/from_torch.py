@@ -1,4 +1,4 @@
-"""Imports PyTorch modules by way of `torch.export` and torch-mlir.
+"""Imports PyTorch modules by `torch.export` and torch-mlir.
 
 module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
 file.pt2 --torch/untrusted.py--> ExportedProgram, in a worker
@@ -42,14 +42,14 @@ def from_torch(
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of an `ExportedProgram`.
 
     The program has the inputs of the module, with the types of the example inputs. With `lift_constants`, float
-    parameters and buffers are also inputs. They come first, and are named as in `state_dict`; tied parameters keep the
-    first name. Training, and derivatives without `wrt`, leave out buffers and parameters with `requires_grad=False`.
-    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic. `limits` bound torch-mlir's
-    pipelines, which run in a separate process. Without `trust`, that process also builds the program of a `.pt2` file,
-    without evaluating any part of the file; `cached` says whether the program may come from the cache of an earlier
-    import. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot
-    export the module, `Unsupported` if StableHLO cannot express an op, and `CompileError` if torch-mlir exceeds its
-    limits.
+    parameters and buffers are also inputs. They come first, and are named as in `state_dict`. A parameter with several
+    names has the first of them. Training does not update buffers, nor parameters with `requires_grad=False`, and
+    derivatives without `wrt` omit them. `dynamic_shapes` is the argument of `torch.export.export`; these dimensions
+    stay dynamic. `limits` bound torch-mlir's pipelines, which run in a separate process. Without `trust`, that process
+    also builds the program of a `.pt2` file, and evaluates no part of the file; `cached` says whether the program may
+    come from the cache of an earlier import. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch
+    cannot export the module, `Unsupported` if StableHLO cannot express an op, and `CompileError` if torch-mlir exceeds
+    its limits.
     """
     if isinstance(module, str | Path) and not trust:
         return read_file(str(module), lift_constants, limits, cached)
@@ -67,7 +67,7 @@ def from_graph(
 ) -> Model:
     """The program of a module without weights, such as a graph of `torch.compile`.
 
-    Outputs named in `constant` have no derivative, as `models.torch.exported.stablehlo` describes.
+    Outputs in `constant` have no derivative. `models.torch.exported.stablehlo` describes the entries of `constant`.
     """
     warm_up(__name__)
     torch = _torch()
@@ -75,7 +75,7 @@ def from_graph(
     for node in list(exported.graph.nodes):
         if (
             node.op == "call_module" and node.target == "_guards_fn"
-        ):  # checks shapes, which are those of `inputs`
+        ):  # checks the shapes of arguments, which are always those of `inputs`
             exported.graph.erase_node(node)
     return _model(torch, exported, False, None, constant)
 
@@ -101,10 +101,10 @@ def _torch() -> Any:
 
 
 def _trusted(torch: ModuleType, path: str) -> Any:
-    """The `ExportedProgram` in a file, read by PyTorch, which runs code of the file."""
+    """Reads an `ExportedProgram` from a file by PyTorch, which may run code that the file contains."""
     with _logged() as causes:
         try:
-            with open(path, "rb"):  # open() has the better error message
+            with open(path, "rb"):  # if the file cannot be opened, `open` has the better error message
                 pass
             return torch.export.load(path)
         except OSError as error:
@@ -116,7 +116,7 @@ def _trusted(torch: ModuleType, path: str) -> Any:
 
 @contextmanager
 def _logged() -> Iterator[list[BaseException]]:
-    """Collects the exceptions that `torch.export.load` logs with a traceback, instead of printing them."""
+    """Context manager: yields a list of the exceptions that `torch.export.load` logs. Their log records are dropped."""
     errors: list[BaseException] = []
 
     def is_printed(record: logging.LogRecord) -> bool:
@@ -139,7 +139,7 @@ def _exported(
     keywords: Mapping[str, object] | None,
     dynamic_shapes: object,
 ) -> "torch.export.ExportedProgram":
-    """The `ExportedProgram` of a module; the argument itself if it is an `ExportedProgram`."""
+    """Exports a module as an `ExportedProgram`. Returns an `ExportedProgram` unchanged."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     if not isinstance(module, torch.nn.Module):
@@ -158,7 +158,7 @@ def _exported(
 
 
 def _distinct(torch: Any, tree: object) -> Any:
-    """The example inputs, with copies of repeated tensors, which PyTorch's export would treat as one input."""
+    """The example inputs, in which repeated tensors are copied. Otherwise, `torch.export` would merge these inputs."""
     seen: set[int] = set()
 
     def distinct(x: object) -> "torch.Tensor":
@@ -171,7 +171,7 @@ def _distinct(torch: Any, tree: object) -> Any:
 
 
 def _array(torch: ModuleType, tensor: "torch.Tensor") -> Array:
-    """A copy of the tensor, since the module may change the tensor later."""
+    """The tensor as an array. The elements are copied, because the module may change the tensor later."""
     tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     name = str(tensor.dtype).removeprefix("torch.")
     if hasattr(np, name):

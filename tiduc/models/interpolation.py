@@ -1,4 +1,4 @@
-"""Interpolation weights of ONNX's Resize along one dimension, from numbers or from tensors of the graph.
+"""Interpolation weights of ONNX's Resize along one dimension. Scales are numbers, or tensors of the graph.
 
 Source: ONNX's operators, Resize; Keys, "Cubic convolution interpolation" (1981) for the cubic weights.
 """
@@ -27,12 +27,12 @@ def table(
     region: "tuple[Array | Tensor, Array | Tensor] | None",
     given: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """The weights of n elements in each of m results, and a mask of the results that lie outside the array.
+    """Returns the weights of n elements in each of m results, and a mask of results that lie outside the array.
 
-    The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
-    of Resize. For the coordinate mode tf_crop_and_resize, `region` is the start and the end of the cropped part, as
-    fractions of the dimension. For other coordinate modes, the mask is None. Raises `Unsupported` for other
-    interpolation modes.
+    The weights are an m x n matrix. For mode `nearest`, they are the source index of each result instead. `given` has
+    the attributes of Resize. For the coordinate mode tf_crop_and_resize, `region` is the start and the end of the
+    cropped part, as fractions of the dimension. For other coordinate modes, the mask is None. Raises `Unsupported` if
+    the interpolation mode is not nearest, linear or cubic.
     """
     x, mode = _places(n, m, scale, region, given), given["mode"]
     outside = (
@@ -42,7 +42,7 @@ def table(
         rounding = _ROUNDED[given.get("nearest_mode", "round_prefer_floor")]
         return clip(rounding(x), 0, n - 1).astype(np.int64), outside
     if mode not in ("linear", "cubic"):
-        raise Unsupported(f"mode {mode} is not known")
+        raise Unsupported(f"the interpolation mode {mode} is not known")
     is_antialiased = bool(given.get("antialias"))
     least = min(m / n, 1.0) if isinstance(scale, Tensor) else min(scale, 1.0)
     reach = int(np.ceil((1 if mode == "linear" else 2) / (least if is_antialiased else 1.0))) + 1
@@ -55,7 +55,7 @@ def table(
         weights = weights / weights.sum(1, keepdims=True)
     to_edges = np.equal.outer(
         np.clip(taps, 0, n - 1), np.arange(n)
-    )  # taps outside the array read its first or last element
+    )  # a tap outside the array reads the nearest element of the array
     kind = weights.dtype
     return matmul(weights, to_edges.astype(kind)), outside
 
@@ -77,11 +77,11 @@ def _places(
     region: "tuple[Array | Tensor, Array | Tensor] | None",
     given: Mapping[str, str],
 ) -> Any:
-    """The coordinate of each of the m results among the n elements."""
+    """For each of m results: its coordinate in the array of n elements."""
     kind = given["coordinate_transformation_mode"]
     i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)
     if kind == "align_corners":
-        return np.zeros(m) if m <= 1 else i * (n - 1) / (scale * n - 1)  # the length need not be an integer
+        return np.zeros(m) if m <= 1 else i * (n - 1) / (scale * n - 1)  # `scale * n` need not be an integer
     if kind == "asymmetric":
         return i / scale
     if kind == "half_pixel_symmetric":

@@ -1,12 +1,12 @@
-"""legalize: rewrites ops of exporters that are not StableHLO to StableHLO, or refuses them by name.
+"""legalize: rewrites ops of other dialects, which exporters emit, to StableHLO. Unknown ops raise an error.
 
     %c = arith.constant dense<1> : tensor<1xi64>            ->  stablehlo.constant
     %d = tensor.dim %x, %c0                                     stablehlo.get_dimension_size
     %s = tensor.from_elements %d, %c3 : tensor<2xindex>         reshape, concatenate
 
 A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic dimensions that a
-broadcast combines are assumed to be equal and not 1: exporters keep a dimension dynamic only after checking this. The
-constraints in the exported program are dropped.
+broadcast combines are assumed to be equal and not 1, because exporters keep a dimension dynamic only if they have
+checked this. Constraints in the exported program are dropped.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,7 +28,10 @@ from tiduc.dialect.shapes.types import i64
 
 
 class _Sizes(IrEmitter):
-    """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted earlier."""
+    """Emits tensors that hold shapes, and remembers the sizes in each of these tensors.
+
+    A size is an integer, or a scalar in the program.
+    """
 
     def __init__(
         self, ip: ir.InsertionPoint, location: ir.Location, known: dict[IrValue, list[int | IrValue]]
@@ -37,7 +40,7 @@ class _Sizes(IrEmitter):
         self._known = known
 
     def shape(self, sizes: Sequence[int | IrValue], element: ir.Type) -> IrValue:
-        """The one-dimensional tensor of these sizes, which are numbers or scalars."""
+        """Emits a one-dimensional tensor that holds these sizes."""
         numbers = [n for n in sizes if isinstance(n, int)]
         if len(numbers) == len(sizes):
             x = self.constant(numbers, ir.RankedTensorType.get([len(sizes)], element))
@@ -50,7 +53,7 @@ class _Sizes(IrEmitter):
         return x
 
     def numbers(self, x: IrValue) -> list[int | IrValue]:
-        """The sizes in a tensor that holds a shape."""
+        """The sizes in a tensor that holds a shape. Emits scalars for sizes that are not remembered."""
         if x not in self._known:
             count = x.type.shape[0]
             parts = [self.slice(x, [i], [i + 1], [1]) for i in range(count)]
@@ -59,7 +62,7 @@ class _Sizes(IrEmitter):
 
 
 Rule = Callable[[_Sizes, Any, list[Any]], Any]
-"""Emits the result of an op; the operands are tensors already."""
+"""Emits the result of an op. The last argument is the list of the op's operands, already converted to tensors."""
 
 _KEPT = ("stablehlo", "chlo", "func", "builtin", SHARDY)
 _OPTIMIZED = "builtin.module(func.func(remove-shape-constraints),canonicalize,cse)"
@@ -68,16 +71,18 @@ _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_
 
 @stage
 def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
-    """Rewrites a module to StableHLO and CHLO, in place; ops of `dialects` stay.
+    """Rewrites a module to StableHLO and CHLO, in place. Ops of `dialects` stay unchanged.
 
-    Raises `Unsupported` at the first other op without a rule.
+    Raises `Unsupported` for the first op of another dialect that has no rule.
     """
     kept = {*_KEPT, *dialects}
     if not any(_is_foreign(op, kept) for op in outer_first(module.operation)):
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
-        if op.name == "ml_program.global":  # a random state; an op that reads it is refused
+        if (
+            op.name == "ml_program.global"
+        ):  # the state of a random number generator; an op that reads it has no rule
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
@@ -98,7 +103,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
 
 
 def _without_reshape(op: IrOp) -> None:
-    """Removes a dynamic broadcast or reshape without effect.
+    """Removes a dynamic broadcast or reshape that has no effect.
 
     A reshape that only adds dimensions of size 1 becomes a broadcast.
     """
@@ -120,10 +125,10 @@ def _count_dynamic(type_: ir.RankedTensorType) -> int:
 
 
 def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
-    """The positions of the old dimensions in a new shape that only adds 1s; None for any other shape.
+    """The positions of the old dimensions in a new shape that only adds dimensions of size 1. None for other shapes.
 
-    At most one old dimension may be dynamic: since the element counts and all other dimensions agree, that dimension
-    must agree too.
+    Exactly one old dimension must be dynamic. It has the same size in both shapes, because the numbers of elements and
+    all other sizes are equal.
     """
     kept: list[int] = []
     for i, n in enumerate(new):
@@ -139,7 +144,7 @@ def _is_foreign(op: IrOp, kept: Collection[str]) -> bool:
 
 
 def _replace(old: IrValue, new: IrValue, kept: Collection[str]) -> None:
-    """Replaces a value by a tensor in StableHLO ops; foreign ops keep their operands, and are erased later."""
+    """Replaces a value by a tensor in StableHLO ops. Other ops keep their operands, because they are erased later."""
     for use in list(old.uses):
         owner = use.owner.operation
         if not _is_foreign(owner, kept):
@@ -150,7 +155,7 @@ def _replace(old: IrValue, new: IrValue, kept: Collection[str]) -> None:
 
 
 def _tensor(type_: ir.Type) -> ir.RankedTensorType:
-    """The tensor type for a type: rank 0 for a scalar, i32 for `index`."""
+    """The tensor type that replaces a type. A scalar becomes a tensor of rank 0, and `index` becomes i32."""
     if isinstance(type_, ir.RankedTensorType):
         return ir.RankedTensorType.get(type_.shape, _element(type_.element_type))
     return ir.RankedTensorType.get([], _element(type_))
@@ -188,7 +193,7 @@ def _is_integer(type_: ir.RankedTensorType) -> bool:
 
 
 def _direct(name: str) -> Rule:
-    """A rule that emits the StableHLO op with this name, on the same operands."""
+    """A rule that emits the StableHLO op `name` with the operands of the original op."""
     return lambda b, op, operands: b.emit(name, operands, operands[0].type)
 
 
@@ -196,7 +201,14 @@ def _converted(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.convert(operands[0], _tensor(op.result.type).element_type)
 
 
-_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # later predicates are unsigned; sizes are never negative
+_PREDICATES = (
+    "EQ",
+    "NE",
+    "LT",
+    "LE",
+    "GT",
+    "GE",
+)  # in the order of arith; the predicates after these are unsigned
 
 
 def _compare(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
@@ -217,7 +229,7 @@ def _select(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 def _dim(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     index = defined_by(op.operands[1], "arith.constant")
     if index is None:
-        raise Unsupported("the size of a dimension that is known only when the program runs", op.location)
+        raise Unsupported(f"{op.name} needs a constant index of the dimension", op.location)
     size = _size(b, operands[0], ir.IntegerAttr(index.attributes["value"]).value)
     return b.constant(size, _tensor(op.result.type)) if isinstance(size, int) else size
 
@@ -243,7 +255,7 @@ def _extract(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _cast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
-    """The operand itself: casts to more or less static types are accepted only if the shape stays equal."""
+    """Returns the operand. A cast that changes static sizes to dynamic sizes, or back, is not supported."""
     if list(operands[0].type.shape) != list(op.result.type.shape):
         raise Unsupported("a tensor.cast that changes the shape has no lowering to StableHLO", op.location)
     return operands[0]
@@ -258,7 +270,7 @@ def _shape_of(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _num_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
-    """The product of the sizes, as scalars: StableHLO's passes fold it when sizes become known, but not a reduction."""
+    """The product of the sizes, as products of scalars: StableHLO's passes can fold these, but not a reduction."""
     numbers = b.numbers(operands[0])
     known = prod(n for n in numbers if isinstance(n, int))
     product: IrValue = b.constant(known, ir.RankedTensorType.get([], operands[0].type.element_type))
@@ -268,7 +280,10 @@ def _num_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _broadcast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
-    """The broadcast of shapes: per dimension the constant that is not 1, else the dynamic size, else 1."""
+    """The broadcast of shapes. The size of a dimension is a constant other than 1 if there is one.
+
+    Otherwise, it is a dynamic size if there is one, else 1.
+    """
     shapes = [b.numbers(x)[::-1] for x in operands]
     sizes: list[int | IrValue] = []
     for met in zip_longest(*shapes, fillvalue=1):
@@ -321,7 +336,7 @@ _RULES: dict[str, Rule] = {
 
 
 def floor_divide(b: IrEmitter, x: IrValue, y: IrValue) -> IrValue:
-    """The quotient rounded down; StableHLO rounds toward zero."""
+    """The quotient x / y rounded down. (StableHLO's `divide` rounds toward zero.)"""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)
     differs = b.compare(b.compare(rest, zero, "LT"), b.compare(y, zero, "LT"), "NE")

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Program):
-    """A `Program` with an array, by name, for each input that is a weight.
+    """A `Program`, some of whose inputs are weights. `weights` maps the names of these inputs to arrays.
 
-    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights.
+    Programs derived from a model (`vjp`, `grad`, ...) are models with the same weights.
     """
 
     weights: Mapping[str, Array] = field(default_factory=dict)
@@ -37,20 +37,20 @@ class Model(Program):
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The weights that training skips unless the user names them, such as masks. Maps each to the reason."""
+        """Maps weights that training skips unless the user names them, such as masks, to the reasons."""
         reasons = {port.name: held_because(port) for port in self.inputs}
         return {name: reason for name, reason in reasons.items() if reason}
 
     @property
     def defaults(self) -> Mapping[str, Array]:
-        """The weights, which a call may omit."""
+        """The weights by name. A call may omit these inputs."""
         return self.weights
 
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Model":
         """The model for `size` values of some inputs, as by `Program.batch`.
 
-        Weights are shared unless `in_axes` names them. One number in `in_axes` is the axis of all inputs that are not
-        weights. A batched weight becomes an input without an array.
+        Weights are not batched unless `in_axes` names them. If `in_axes` is a number, it is the axis of all inputs that
+        are not weights. A batched weight becomes an input without an array.
         """
         if isinstance(in_axes, int):
             in_axes = {port.name: in_axes for port in self.inputs if port.name not in self.weights}
@@ -60,20 +60,20 @@ class Model(Program):
         return _with(batched, weights)
 
     def arguments(self, *others: Array) -> list[Array]:
-        """All arguments in order: the weights, and `others` for the remaining inputs.
+        """The arguments of all inputs, in order. `others` are the arguments of inputs that are not weights.
 
         Raises `InputError` if the number of `others` differs from the number of remaining inputs.
         """
         names = [port.name for port in self.inputs if port.name not in self.weights]
         if len(names) != len(others):
             raise InputError(
-                f"expects {len(names)} arrays beside the weights ({', '.join(names)}), has {len(others)}"
+                f"expects {len(names)} arrays beside the weights ({', '.join(names)}), got {len(others)}"
             )
         rest = iter(others)
         return [self.weights[x.name] if x.name in self.weights else next(rest) for x in self.inputs]
 
     def with_weights(self, weights: Mapping[str, Array]) -> "Model":
-        """A copy with other weights, such as those of a file. Raises `RequestError` if names or types differ."""
+        """A copy of the model with other weights. Raises `RequestError` if names or types of the weights differ."""
         given = {}
         for port in self.inputs:
             if port.name not in self.weights:
@@ -83,7 +83,7 @@ class Model(Program):
             x, type_ = weights[port.name], described(port).type
             refuse_masked(x, f"the array {port.name!r}")
             if x.dtype.kind == "V" and type_.dtype is not None and x.dtype.itemsize == type_.dtype.itemsize:
-                x = x.view(type_.dtype)  # NumPy's files do not know some element types
+                x = x.view(type_.dtype)  # NumPy's files cannot store some element types
             if x.dtype != type_.dtype or not type_.accepts(x.shape):
                 raise RequestError(
                     f"weight {port.name!r} is {type_}, and the array is {x.dtype}{list(x.shape)}"
@@ -108,7 +108,7 @@ class Model(Program):
         The compiled module takes the inputs that are not weights. To load the module elsewhere, name the archive:
         `tiduc.runtime.load(module, parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
         """
-        # IREE takes longer to import than all of tiduc
+        # Imported here, because the import of IREE takes longer than that of all of tiduc.
         from tiduc.backends.iree.build import build
         from tiduc.models.parameters import parameters_of
         from tiduc.runtime.run import Executable
@@ -122,7 +122,7 @@ class Model(Program):
 def model_of(
     module: ir.Module, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
 ) -> Model:
-    """The model of a module's function; `weights` are its weights, by input name."""
+    """The model of a function in a module. `weights` maps names of inputs to arrays."""
     return _with(from_module(module, entry, opset), weights)
 
 

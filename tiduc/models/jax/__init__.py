@@ -1,1 +1,1 @@
-"""Reads the files of `jax.export`. Keeps ops that `jax.export` would expand, and derivatives that functions define."""
+"""Reads files of `jax.export`. Keeps ops that `jax.export` would expand, and custom derivatives of functions."""

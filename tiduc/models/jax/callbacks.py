@@ -1,10 +1,10 @@
-"""Callbacks of Python in functions of JAX, which a program cannot contain.
+"""Replaces calls of Python functions in JAX functions, because a program cannot call Python.
 
-    eqx.error_if(x, pred, "message")     x where pred is false, and else NaN: a callback that raises an exception
-    jax.debug.print("{}", x)             nothing: a callback without results
-    jax.pure_callback(f, type, x)        a refusal, because the results are those of Python's f
+    eqx.error_if(x, pred, "message")     becomes x where pred is false, else NaN; the callback would raise an exception
+    jax.debug.print("{}", x)             is dropped; the callback has no results
+    jax.pure_callback(f, type, x)        raises `Unsupported`, because only Python can compute f
 
-A remark says which callbacks were left out.
+Remarks say which callbacks were replaced or dropped.
 """
 
 import functools
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from jax.interpreters import mlir as lowering
 
 _RAISING = ("equinox._errors",)
-"""Modules of functions that raise an exception when they are called back, so that their results are never read."""
+"""The modules of callbacks that raise an exception when they are called. Their results are never read."""
 
 
 @functools.cache
 def _primitives(jax: ModuleType) -> tuple[tuple[Any, bool], ...]:
-    """The callback primitives of JAX; for each, whether it has no results."""
+    """Pairs of a callback primitive of JAX, and whether the primitive has no results."""
     from jax.experimental import io_callback
 
     functions = {
@@ -46,7 +46,7 @@ def _primitives(jax: ModuleType) -> tuple[tuple[Any, bool], ...]:
 
 
 class Callbacks:
-    """Lowering rules of JAX's callbacks. `remarks` says what the rules left out."""
+    """Lowering rules of JAX's callbacks. `remarks` has a text for each kind of callback that the rules changed."""
 
     def __init__(self) -> None:
         self.remarks: dict[str, None] = {}
@@ -58,7 +58,7 @@ class Callbacks:
         )
 
     def warn(self) -> None:
-        """Issues one remark for each kind of callback that was left out."""
+        """Issues the remarks."""
         for text in self.remarks:
             warnings.warn(text, TiducRemark, stacklevel=3)
 
@@ -95,7 +95,7 @@ class Callbacks:
 
 
 def _failed(dtype: np.dtype[Any]) -> object:
-    """The number that stands for a failed computation: NaN, the largest integer, or true."""
+    """The element that stands for a failed computation: NaN, the largest integer, or true."""
     if np.issubdtype(dtype, np.integer):
         return np.iinfo(dtype).max
     return True if dtype == np.dtype(bool) else np.nan

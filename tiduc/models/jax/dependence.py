@@ -1,7 +1,8 @@
-"""Which calls in a jaxpr depend on some of its inputs, such as the tangents of a JVP.
+"""Finds the calls in a jaxpr that depend on certain inputs of the jaxpr, such as the tangents of a JVP.
 
-In a JVP, a function of tangents is linear. JAX differentiates its ops, without its custom derivative, which may call
-the function again on tangents, without end. `from_jax` does so, too.
+In a JVP, a function of tangents is linear. JAX ignores the custom derivative of such a function, and differentiates the
+ops of the function instead, because the custom derivative may call the function on tangents again, endlessly.
+`from_jax` does the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,23 +14,26 @@ if TYPE_CHECKING:
     import jax
 
 RULES = ("jvp_jaxpr_fun", "flatten")
-"""The parameters of calls with derivatives of their own, of which each call has another object."""
+"""The parameters that identify a call with a custom derivative, because each call has its own objects as values."""
 
 
 def calls_that_depend(closed: "jax.extend.core.ClosedJaxpr", first: int) -> set[int]:
-    """The identities of the rules of calls that depend on inputs from number `first` on."""
+    """The identities of the calls that depend on an input with index `first` or higher."""
     found: set[int] = set()
     _visit(closed.jaxpr, [i >= first for i in range(len(closed.jaxpr.invars))], found)
-    return found - {0}  # 0 stands for equations without a rule
+    return found - {0}  # 0 is the identity of equations without a custom derivative
 
 
 def identity(parameters: Mapping[str, object]) -> int:
-    """The identity of a call: that of the first of its rules; 0 if it has none."""
+    """The identity of a call: that of its first parameter in `RULES`. Returns 0 if it has none of these parameters."""
     return next((origin(parameters[name]) for name in RULES if name in parameters), 0)
 
 
 def _visit(jaxpr: "jax.extend.core.Jaxpr", moving: Sequence[bool], found: set[int]) -> list[bool]:
-    """Which results depend on the inputs that are `moving`. Adds the calls that depend on these inputs to `found`."""
+    """For each result of a jaxpr, whether it depends on an input whose flag in `moving` is set.
+
+    Adds the identities of calls that depend on such an input to `found`.
+    """
     dependent = {id(variable) for variable, moves in zip(jaxpr.invars, moving, strict=True) if moves}
     for equation in jaxpr.eqns:
         given = [id(x) in dependent for x in equation.invars]
@@ -41,7 +45,7 @@ def _visit(jaxpr: "jax.extend.core.Jaxpr", moving: Sequence[bool], found: set[in
 
 
 def _inside(equation: "jax.extend.core.JaxprEqn", given: list[bool], found: set[int]) -> list[bool]:
-    """Which results of an equation depend on its operands that do."""
+    """For each result of an equation, whether it depends on an operand whose flag in `given` is set."""
     name, parameters = equation.primitive.name, equation.params
     everything = [True] * len(equation.outvars)
     if name == "scan":
@@ -70,7 +74,10 @@ def _repeated(
     others: list[bool],
     found: set[int],
 ) -> list[bool]:
-    """Which results of a loop depend: those of its last iteration."""
+    """For each result of a loop, whether it depends on an operand whose flag is set.
+
+    A carry may depend on such an operand only after several iterations, so the flags are updated until they are stable.
+    """
     while True:
         results = _visit(body.jaxpr, [*constants, *carries, *others], found)
         after = [x or y for x, y in zip(carries, results[: len(carries)], strict=True)]

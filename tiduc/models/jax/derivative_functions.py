@@ -1,4 +1,4 @@
-"""The derivatives of a call, as functions of arrays that JAX traces.
+"""The JVP and the VJP of a call, as functions of arrays that JAX can trace.
 
 (x..., dx...) -> (y..., dy...)    a JVP                (x..., cy...) -> cx...    a VJP
 """
@@ -26,16 +26,18 @@ Avals = Sequence["jax.ShapeDtypeStruct | jax.core.ShapedArray"]
 
 
 Derivative = tuple[Traceable, tuple[Any, ...]]
-"""A derivative, and the types of its arguments."""
+"""A function that computes a derivative, and the types of its arguments."""
 
 Parameters = Mapping[str, Any]
 """The parameters of a call in a jaxpr."""
 
 
 class MakeDerivative(Protocol):
-    """Makes a derivative and the types of its arguments, for a number of captured arrays and rejected inputs.
+    """Returns a function that computes a derivative, and the types of its arguments.
 
-    With `forward`, a VJP makes only the outputs, so that it is faster to trace.
+    The first `captured` inputs are arrays that the function captures, and `rejected` has the indices of inputs whose
+    tangents are rejected. With `forward`, a VJP returns only the outputs of the primal function, which is faster to
+    trace.
     """
 
     def __call__(
@@ -56,7 +58,7 @@ class CalledFunction:
     results: Avals
 
     def jvp(self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False) -> Derivative:
-        """The function (x..., dx...) -> (y..., dy...), which ignores tangents of the `rejected` inputs."""
+        """The JVP (x..., dx...) -> (y..., dy...). It ignores tangents of the `rejected` inputs."""
         jax, inputs = self.jax, self.inputs
         moving = [i for i in range(len(inputs)) if i not in rejected]
 
@@ -70,10 +72,10 @@ class CalledFunction:
         return function, (*inputs, *filter(is_smooth, inputs))
 
     def vjp(self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False) -> Derivative:
-        """The function (x..., cy...) -> cx....
+        """The VJP (x..., cy...) -> cx....
 
-        Cotangents of the `rejected` inputs and of the first `captured` inputs are zero. JAX conjugates cotangents of
-        complex numbers, and tiduc does not.
+        The cotangents of the `rejected` inputs and of the first `captured` inputs are zero. Complex cotangents are
+        conjugated before and after JAX's VJP, because JAX's convention differs from tiduc's.
         """
         jax, inputs, numpy = self.jax, self.inputs, self.jax.numpy
         moving = [i for i in range(captured, len(inputs)) if i not in rejected]
@@ -96,9 +98,9 @@ class CalledFunction:
 
 
 def hoisted(jax: ModuleType, function: Traceable, types: Avals) -> tuple[Traceable, list["Array"]]:
-    """A function of the arguments and of the constant arrays that `function` reads, and these arrays.
+    """Returns a function of the arguments and of the constant arrays that `function` reads, and these arrays.
 
-    JAX passes such arrays to a composite as operands, before its own.
+    Without this, JAX would pass the constant arrays to a composite as operands before the arguments.
     """
     closed = jax.make_jaxpr(function)(*types)
     run, count = jax.core.eval_jaxpr, len(types)
@@ -106,17 +108,17 @@ def hoisted(jax: ModuleType, function: Traceable, types: Avals) -> tuple[Traceab
 
 
 def is_smooth(x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> bool:
-    """Whether an array has tangents: whether its numbers are real or complex."""
+    """Whether an array has tangents, because its elements are floats or complex numbers."""
     return str(x.dtype.name).startswith(("float", "bfloat", "complex"))
 
 
 def _zero(jax: ModuleType, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> object:
-    """The tangent of an array of integers."""
+    """The tangent of an array of integers or booleans."""
     return jax.numpy.zeros(x.shape, jax.dtypes.float0)
 
 
 def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]) -> Traceable:
-    """A function of only the arguments at the positions `moving`; the other arguments are fixed."""
+    """A function of the arguments at the positions `moving`. The other arguments have the fixed values in `given`."""
 
     def along(*moved: "jax.Array") -> list["Array"]:
         of = dict(zip(moving, moved, strict=True))
@@ -126,10 +128,10 @@ def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]
 
 
 def forget_traces(value: object, seen: set[int]) -> None:
-    """Clears JAX's caches of the traced derivatives of calls, in which the keys say which tangents are nonzero.
+    """Clears JAX's caches of traced derivatives in `value`, which is a parameter of a call.
 
-    An exception that ends a trace leaves incomplete entries, which lack the structure of the results. The caches are in
-    closures in the parameters of calls, of which `value` is one, and in the calls of the jaxprs there.
+    If an exception ends a trace, a cache keeps an incomplete entry, which lacks the structure of the results. The
+    caches are dictionaries in the closures of functions. The function also clears caches in calls of nested jaxprs.
     """
     if id(value) in seen:
         return

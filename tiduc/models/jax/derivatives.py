@@ -1,13 +1,13 @@
-"""Keeps the derivatives that functions define with `jax.custom_jvp` and `jax.custom_vjp`, and those of some primitives.
+"""Keeps the custom derivatives of `jax.custom_jvp` and `jax.custom_vjp`, and JAX's derivatives of some primitives.
 
-    y = f(x)                                                     in the function, where f.defjvp(rule)
-    %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in its export
+    y = f(x)                                                         in the function, after f.defjvp(rule)
+    %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in the export of the function
     func.func private @f(%x) attributes {tidu.jvp = @tidu.own.0}     in the model; %y = call @f(%x)
 
 @tidu.own.0 is exported separately, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. All calls of f
-with arguments of equal types have one derivative. It may call functions with derivatives of their own, perhaps without
-end: the derivative of `jnp.sinc` calls another such function. A derivative of order n is at level n. Functions whose
-derivative would be beyond the last level refuse tangents.
+with arguments of equal types share one derivative. A derivative may call functions with custom derivatives, perhaps
+endlessly: the derivative of `jnp.sinc` calls another such function. A derivative of order n is at level n. If the
+derivative of a function would be beyond the last level, the function rejects tangents.
 """
 
 import dataclasses
@@ -49,24 +49,24 @@ if TYPE_CHECKING:
 
 _PREFIX = "tidu.own."
 LEVELS = 4
-"""The default order of derivatives for endless chains of functions with derivatives of their own."""
+"""The default number of levels: the highest order of custom derivatives that are exported."""
 _EXPANDED = ("igamma", "igammac")
-"""JAX's primitives whose expansions have loops that end when the value has converged, before its derivative has."""
+"""The names of JAX's primitives whose expansions have loops that end before the derivative has converged."""
 _CAPTURED = (
-    "a function with custom_vjp reads a traced array of an enclosing function; "
-    f"it has no derivative in this array, which has to be an argument; {HINT}"
+    "a function with custom_vjp reads a traced array of an enclosing function; it has no derivative with respect to "
+    f"this array; make the array an argument; {HINT}"
 )
 _NO_SECOND = (
-    "lineax.linear_solve has only first derivatives if its solver does not assume full rank, as SVD, LSMR and "
+    "lineax.linear_solve has only first derivatives if its solver does not assume full rank, such as SVD, LSMR and "
     "AutoLinearSolver(well_posed=False); choose LU or QR"
 )
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
-"""JAX's functions whose ops have the derivative that JAX defines, or a better one: JAX's derivative of `det` is 0 where
-a pivot before the last one is 0. tiduc finds `relu` and `relu6` by their names."""
+"""The names of functions of JAX whose custom derivatives are ignored. The derivatives of their ops are equal or better:
+JAX's derivative of `det` is 0 where a pivot before the last one is 0. tiduc recognizes `relu` and `relu6` by name."""
 
 
 class OwnDerivatives:
-    """Collects the derivatives that functions define for themselves while JAX lowers the functions."""
+    """Collects the custom derivatives of functions while JAX lowers the functions."""
 
     def __init__(self, jax: ModuleType, levels: int) -> None:
         self._jax = jax
@@ -79,8 +79,8 @@ class OwnDerivatives:
     def lowering_rules(self, level: int, linear: Set[int]) -> LoweringRules:
         """Pairs of a primitive of JAX and its lowering rule, for derivatives of this level.
 
-        Calls whose identity is in `linear` are functions of tangents, whose ops are differentiated. Each export needs
-        new rules: JAX caches lowered functions by the rules, and then calls no rule.
+        Calls whose identity is in `linear` are functions of tangents. Their ops are differentiated. Each export needs
+        new rules, because JAX caches lowered functions by the rules, and calls no rule for a cached function.
         """
         from jax.extend.core import primitives
 
@@ -131,7 +131,7 @@ class OwnDerivatives:
         level: int,
         parameters: Parameters,
     ) -> tuple[str, dict[int, str]]:
-        """The name of the derivative of a call, and the inputs whose tangents are rejected, with the reasons.
+        """Returns the name of the derivative of a call, and a map from inputs whose tangents are rejected to reasons.
 
         The name is empty if the tangents of all inputs are rejected. Calls with equal keys share a derivative.
         """
@@ -166,7 +166,7 @@ class OwnDerivatives:
         *operands: IrValue,
         **parameters: object,
     ) -> object:
-        """Lowers a primitive with one result to a composite of its expansion. The other rules lower the expansion."""
+        """Lowers a primitive with one result to a composite, whose decomposition is the expansion of the primitive."""
         from jax.interpreters import mlir
 
         function = functools.partial(primitive.bind, **parameters)
@@ -192,9 +192,9 @@ class OwnDerivatives:
         const_lengths: Sequence[int],
         jaxprs: Jaxprs,
     ) -> object:
-        """Lowers `jax.lax.custom_linear_solve` to a composite (b..., constants...) -> x... of its solver.
+        """Lowers `jax.lax.custom_linear_solve` to a composite (b..., constants...) -> x... that calls the solver.
 
-        A direct solver, such as `jnp.linalg.solve`, and a solver with auxiliary results are lowered to their ops.
+        Direct solvers, such as `jnp.linalg.solve`, and solvers with auxiliary results are lowered to their ops instead.
         """
         from jax.interpreters import mlir
 
@@ -207,7 +207,7 @@ class OwnDerivatives:
         )
 
     def _solver(self, call: "LinearSolve | LineaxSolve", types: Avals, level: int) -> Traceable:
-        """The composite of a solver (b..., constants...) -> x..., whose derivatives are collected."""
+        """A composite (b..., constants...) -> x... that calls a solver. Collects the derivatives of the solver."""
         name = f"{_PREFIX}{len(self.collected)}"
         inputs = call.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types])
         solve, constants = hoisted(self._jax, call.solve, inputs)
@@ -228,10 +228,12 @@ class OwnDerivatives:
         *operands: IrValue,
         **of_call: object,
     ) -> object:
-        """Lowers `lineax.linear_solve`: systems of full rank as solvers, all others with lineax's JVP.
+        """Lowers `lineax.linear_solve`, if possible to a composite.
 
-        In a derivative, whether a solve fails is not checked, because the check is not linear. A solver that iterates
-        on a tangent is kept as a solver, which is linear in the tangent, for systems of any rank.
+        For a system of full rank, the composite calls the solver, and tiduc differentiates it. For other systems, the
+        derivative of the composite is lineax's JVP. An iterative solver with a tangent as right-hand side is treated as
+        a solver for systems of any rank, because it is linear in the tangent. Derivatives do not check whether a solve
+        fails, because the check is not linear.
         """
         from jax.interpreters import mlir
 
@@ -246,7 +248,7 @@ class OwnDerivatives:
             def function(*given: "jax.Array") -> list["jax.Array"]:
                 results = call.whole(*map(stop, given), throws=level == 0)
                 x = call.solution(solver, given)
-                if level == 0:  # its value is that of the implementation, which is NaN if the solve failed
+                if level == 0:  # the values are those of `results`, which are NaN if the solve failed
                     x = [z + stop(y - z) for y, z in zip(results, x, strict=False)]
                 return [*x, *results[len(x) :]]
 
@@ -266,7 +268,7 @@ class OwnDerivatives:
         level: int,
         bound: Traceable,
     ) -> Traceable:
-        """The composite of a function with the JVP that lineax defines for the call."""
+        """A composite that calls `function`, and whose derivative is the JVP that lineax defines for the call."""
         name = f"{_PREFIX}{len(self.collected)}"
         types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
         whole, constants = hoisted(self._jax, function, types)
@@ -281,9 +283,9 @@ class OwnDerivatives:
     def _rejected(
         self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], parameters: Parameters
     ) -> dict[int, str]:
-        """The inputs whose tangents the function's derivative rejects by an exception, with the messages.
+        """Maps inputs for whose tangents the derivative raises an exception to the messages of the exceptions.
 
-        `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
+        For example, `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
         """
         smooth = frozenset(i for i, x in enumerate(inputs) if is_smooth(x))
         captured, caches = parameters["num_consts"], list(parameters.values())
@@ -304,7 +306,7 @@ class OwnDerivatives:
         return rejected
 
     def _error(self, given: Derivative, caches: Sequence[object]) -> str | None:
-        """The message of the exception that a derivative raises while JAX traces it; None without an exception."""
+        """The message of the exception that a derivative raises while JAX traces it. Returns None if it raises none."""
         function, arguments = given
         try:
             self._jax.eval_shape(function, *arguments)
@@ -314,7 +316,7 @@ class OwnDerivatives:
         return None
 
     def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Traceable:
-        """The function, changed so that it refuses tangents of the `rejected` arguments."""
+        """A function like `function` that rejects tangents of certain arguments. `rejected` maps these to reasons."""
 
         def call(*given: "jax.Array") -> object:
             composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
@@ -325,7 +327,7 @@ class OwnDerivatives:
         return call if rejected else function
 
     def _rejecting_tangents(self, function: Traceable, rejected: Sequence[int], reason: str) -> Traceable:
-        """The function, changed so that its results refuse tangents of arguments that their ops may not read."""
+        """A function like `function` that rejects tangents of the `rejected` arguments, even if no op reads them."""
 
         def call(*given: "jax.Array") -> object:
             composite = self._jax.lax.composite(
@@ -344,11 +346,11 @@ class OwnDerivatives:
         return is_static and not called.effects and any(map(is_smooth, called.out_avals))
 
     def is_closed(self, derivative: OwnDerivative) -> bool:
-        """Whether a derivative reads only its arguments and constants, not an array that an outer function traces.
+        """Whether a derivative reads only its arguments and constants, and no array that an outer function traces.
 
-        A derivative that reads a traced array cannot be exported by itself. Raises `Unsupported` for such a derivative
-        if the exported function calls the function that has it. If only another derivative calls the function, the ops
-        of the function are differentiated instead.
+        A derivative that reads a traced array cannot be exported separately. Raises `Unsupported` for such a derivative
+        at level 1, which belongs to a function that the exported function calls. At higher levels, returns False, and
+        the ops of the function are differentiated instead.
         """
         try:
             closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
@@ -371,12 +373,12 @@ def _is_static(types: Avals) -> bool:
 
 
 def _of_first(function: Traceable, count: int) -> Traceable:
-    """The function of its `count` arguments and of further ones, which it does not read."""
+    """A function that calls `function` with its first `count` arguments, and ignores its other arguments."""
     return lambda *given: function(*given[:count])
 
 
 def _too_deep(called: "jax.extend.core.ClosedJaxpr", level: int) -> str:
-    """The reason for which a function has no derivative at a level beyond the last one."""
+    """The error message for a function whose derivative would be beyond the last level."""
     name = (called.jaxpr.debug_info.func_src_info or "a function").partition(" ")[0]
     return (
         f"{name} has a custom derivative, of which from_jax exported {level} orders; "

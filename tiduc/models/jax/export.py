@@ -1,7 +1,7 @@
-"""Reads the files of `jax.export` without JAX: a table in the format of FlatBuffers.
+"""Reads files of `jax.export` without JAX. Such a file is a table in the format of FlatBuffers.
 
-The numbers of fields are those of `jax/_src/export/serialization.fbs`, whose fields never change their number. A table
-is an offset to a list of its fields' offsets; `FlatTable` checks each offset, so that a damaged file is an error.
+The numbers of fields are those of `jax/_src/export/serialization.fbs`, which never change. A table begins with an
+offset to a list that has the offset of each field. `FlatTable` checks each offset, so a damaged file raises an error.
 """
 
 import json
@@ -13,25 +13,25 @@ from tiduc.dialect.errors import ParseError
 
 _IN_TREE, _IN_TYPES, _OUT_TREE, _ORDERED_EFFECTS = 2, 3, 4, 10
 _MODULE, _KEPT, _IN_TYPE_NUMBERS = 13, 15, 22
-"""The numbers of the fields of an export. Newer versions of JAX also list the types of arguments as numbers."""
+"""The numbers of the fields of an export. Newer versions of JAX list the argument types as integers (field 22)."""
 
 _KIND, _CHILDREN, _NAMES, _CUSTOM_NAME, _CUSTOM_DATA = range(5)
-"""The numbers of the fields of a tree of arguments."""
+"""The numbers of the fields of a table that describes a pytree."""
 
 _LEAF, _NONE, _TUPLE, _LIST, _DICT, _CUSTOM = range(6)
-"""The kinds of trees."""
+"""The kinds of pytrees."""
 
 _DEEPEST = 200
-"""The most levels of a tree."""
+"""The maximum depth of a pytree."""
 
 
 @dataclass(frozen=True)
 class Export:
     """The parts of an export that a program needs.
 
-    `module` is a portable artifact, bytecode or text. The module takes the leaves of the function's arguments whose
-    indices are in `kept`. `kept` is None if the export does not state them. `arguments` and `results` are the paths of
-    the function's leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact, bytecode or text. The arguments of the function are pytrees, and the module takes
+    those of their leaves whose indices are in `kept`. `kept` is None if the export does not list these indices.
+    `arguments` and `results` are the paths of all leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes
@@ -42,7 +42,10 @@ class Export:
 
 
 def read_export(contents: bytes, file: str | None = None) -> Export:
-    """The export in the contents of a file. Raises `ParseError`, located in the file, for other or damaged contents."""
+    """Parses the contents of a file of `jax.export`. The parameter `file` is the name of the file for error messages.
+
+    Raises `ParseError` if the contents are damaged or of another kind.
+    """
     try:
         root = FlatTable(contents, 0).at(0)
         module = root.contents(_MODULE)
@@ -62,12 +65,12 @@ def read_export(contents: bytes, file: str | None = None) -> Export:
 
 
 class _Damaged(Exception):
-    """The contents are not an export; the message says why."""
+    """Raised if the contents are not a valid export. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class FlatTable:
-    """A table of FlatBuffers: the bytes that hold it, and its position."""
+    """A table of FlatBuffers. `data` are the bytes of the file, and `place` is the table's position in these bytes."""
 
     data: bytes
     place: int
@@ -84,34 +87,34 @@ class FlatTable:
         return FlatTable(self.data, place + self._number("I", place))
 
     def byte(self, field: int) -> int:
-        """The number in a field of one byte. 0 if the field is absent."""
+        """The number in a field of one byte. Returns 0 if the field is absent."""
         place = self._field(field)
         return 0 if place is None else self._number("B", place)
 
     def length(self, field: int) -> int:
-        """The number of elements of the vector in a field; 0 if the field is absent."""
+        """The number of elements of the vector in a field. Returns 0 if the field is absent."""
         return self._vector(field)[1]
 
     def tables(self, field: int) -> list["FlatTable"]:
-        """The elements of a vector of tables."""
+        """The elements of the vector of tables in a field."""
         return [self.at(place) for place in self._places(field, 4)]
 
     def texts(self, field: int) -> list[str]:
-        """The elements of a vector of strings."""
+        """The elements of the vector of strings in a field."""
         return [FlatTable(self.data, 0)._text(place) for place in self._places(field, 4)]
 
     def numbers(self, field: int) -> list[int]:
-        """The elements of a vector of 16-bit numbers."""
+        """The elements of the vector of 16-bit numbers in a field."""
         return [self._number("H", place) for place in self._places(field, 2)]
 
     def contents(self, field: int) -> bytes:
-        """The elements of a vector of bytes, or a string."""
+        """The bytes of the vector of bytes, or of the string, in a field."""
         first, count = self._vector(field)
         self._check(first, count)
         return self.data[first : first + count]
 
     def _field(self, field: int) -> int | None:
-        """The position of a field; None if the field is absent."""
+        """The position of a field. Returns None if the field is absent."""
         offsets = self.place - self._number("i", self.place)
         entry = 4 + 2 * field
         if entry + 2 > self._number("H", offsets):
@@ -120,7 +123,7 @@ class FlatTable:
         return self.place + offset if offset else None
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """The position of a vector's first element, and the number of elements."""
+        """The position of the first element of the vector in a field, and the number of elements."""
         place = self._field(field)
         if place is None:
             return 0, 0
@@ -149,9 +152,10 @@ class FlatTable:
 
 
 def _leaves(tree: FlatTable, left: list[int], depth: int = 0) -> list[str]:
-    """The path of each leaf of a tree, as `jax.tree_util.keystr` writes paths.
+    """The path of each leaf of a pytree, as `jax.tree_util.keystr` writes paths.
 
-    `left` is the number of nodes that the tree may still have, because a damaged tree may contain itself.
+    A damaged tree may contain itself. The number of nodes is therefore limited, and `left` holds the number that may
+    still follow.
     """
     left[0] -= 1
     if depth > _DEEPEST or left[0] < 0:
@@ -171,7 +175,7 @@ def _leaves(tree: FlatTable, left: list[int], depth: int = 0) -> list[str]:
 
 
 def _keys(tree: FlatTable, kind: int, count: int) -> list[str]:
-    """The path of each child within a tree."""
+    """The path from a pytree to each of its children, such as `['w']`, `[0]` or `.weight`."""
     if kind == _DICT:
         names = tree.texts(_NAMES)
         if len(names) != count:
@@ -185,7 +189,7 @@ def _keys(tree: FlatTable, kind: int, count: int) -> list[str]:
 
 
 def _field_names(data: bytes) -> list[str] | None:
-    """The names that JAX stores with a named tuple or an ordered dictionary; None for other types."""
+    """The names that JAX stores with a named tuple or an ordered dictionary. Returns None for other types."""
     try:
         names: Any = json.loads(data)
     except (ValueError, RecursionError):
@@ -195,9 +199,9 @@ def _field_names(data: bytes) -> list[str] | None:
 
 
 def _argument_names(paths: list[str]) -> list[str]:
-    """Names of the leaves of (positional arguments, keyword arguments), such as `arg0['w']` and `scale`.
+    """Converts the paths of the leaves of all arguments to names, such as `arg0['w']` and `scale`.
 
-    A positional argument's path is `[0][i]...`, and a keyword argument's `[1]['name']...`.
+    The path of a positional argument is `[0][i]...`, and the path of a keyword argument is `[1]['name']...`.
     """
     names = []
     for path in paths:

@@ -1,8 +1,8 @@
 """Keys of functions: functions with equal keys compute equal results.
 
-JAX makes objects for each call of a function with a custom derivative: wrapped functions, closures, stores of pytree
-structures. The key of a closure consists of its code and the keys of its cells, so that the calls of one function
-share one derivative, which is exported once.
+For each call of a function with a custom derivative, JAX creates new objects: wrapped functions, closures, and stores
+of pytree structures. Keys do not depend on the identity of these objects: the key of a closure consists of its code and
+the keys of its cells. All calls of a function therefore share one derivative, which is exported once.
 """
 
 import dataclasses
@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 _OF_A_CALL = ("Store", "EqualStore", "TraceTag", "Trace", "DebugInfo")
-"""JAX's types of objects that belong to one call or trace and do not change the results of a function."""
+"""The names of JAX's types whose objects belong to one call or trace, and do not affect the results of a function."""
 _VALUES = (bool, int, str, bytes, type(None), type, np.dtype)
 
 
 class RuleKeys:
-    """Makes keys. It keeps the objects whose identity is part of a key, so that no other object has their identity."""
+    """Computes keys. Holds a reference to each object whose identity is part of a key, so Python cannot reuse it."""
 
     def __init__(self) -> None:
         self._kept: list[object] = []
 
     def key(self, value: object) -> Hashable:
-        """A key of a function, a parameter, or a container of both."""
+        """The key of a value, which is a function, a parameter, or a container of these."""
         return self._key(value, ())
 
     def _key(self, given: object, outer: tuple[int, ...]) -> Hashable:
@@ -36,7 +36,7 @@ class RuleKeys:
         if isinstance(value, _VALUES):
             return type(value), value
         if isinstance(value, float | complex):
-            return type(value), repr(value)  # 0.0 and -0.0 differ
+            return type(value), repr(value)  # distinguishes 0.0 from -0.0
         if id(value) in outer:
             return "outer", len(outer) - outer.index(id(value))  # a function that calls itself
         inner = (*outer, id(value))
@@ -70,7 +70,7 @@ class RuleKeys:
 
 
 def origin(rule: object) -> int:
-    """The identity of the object that JAX made for a call with the rule `rule`, which may wrap that object."""
+    """The identity of the object that JAX created for a call. `rule` is this object, or a function that wraps it."""
     while True:
         function = getattr(rule, "f", rule)
         inner = _wrapped_rule(function) if isinstance(function, types.FunctionType) else None
@@ -81,7 +81,7 @@ def origin(rule: object) -> int:
 
 
 def _cells(function: types.FunctionType) -> dict[str, Any]:
-    """The variables of enclosing functions that a function reads."""
+    """The variables of enclosing functions that a function reads, by name."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -92,7 +92,10 @@ def _cells(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _wrapped_rule(function: types.FunctionType) -> object:
-    """The rule that a function of JAX only traces, caches, or calls with all arguments; None for other functions."""
+    """The rule inside a function of JAX that only traces the rule, caches it, or calls it with all arguments.
+
+    Returns None for any other function.
+    """
     cells = _cells(function)
     if function.__qualname__ == "_memoize.<locals>.memoized":
         traced = _cells(cells["fn"])
@@ -106,6 +109,6 @@ def _wrapped_rule(function: types.FunctionType) -> object:
 
 
 def _is_empty(transform: tuple[object, tuple[object, ...]]) -> bool:
-    """Whether a transformation of a rule adds cotangents of no captured arrays."""
+    """Whether a transformation of a rule has no effect, because no captured array needs a cotangent."""
     function, arguments = transform
     return getattr(function, "__name__", "") == "_handle_consts_in_bwd" and not any(arguments)

@@ -1,8 +1,8 @@
-"""`lineax.linear_solve` as functions: the solver and the linear map, each for the system and its transpose.
+"""Splits `lineax.linear_solve` into functions: the solver and the linear map, for the system and for its transpose.
 
-lineax computes the state of a solver, such as a factorization, from an operator whose gradients are stopped; the
-primitive has rules of its own. An export contains only the ops of the solver, so that the derivative in the operator
-would be zero.
+lineax computes the state of a solver, such as a factorization, from an operator whose gradients are stopped, because
+the primitive has its own derivative rules. An export contains only the ops of the solver. The derivative of these ops
+with respect to the operator would be zero.
 """
 
 import functools
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class LinearOperator(Protocol):
-    """A linear operator A of lineax; vectors are pytrees of arrays."""
+    """A linear operator A of lineax. Vectors are pytrees of arrays."""
 
     def mv(self, vector: object) -> object:
-        """A x."""
+        """The product A x with x = `vector`."""
 
     def transpose(self) -> "LinearOperator":
         """The transposed operator."""
 
     def in_structure(self) -> object:
-        """The types of the arrays in x."""
+        """The pytree of the types of the arrays in x."""
 
     def out_structure(self) -> object:
-        """The types of the arrays in A x."""
+        """The pytree of the types of the arrays in A x."""
 
     def in_size(self) -> int:
         """The number of columns."""
@@ -45,13 +45,13 @@ class LinearOperator(Protocol):
 
 
 class LinearSolver(Protocol):
-    """A linear solver of lineax. Its state belongs to an operator."""
+    """A linear solver of lineax. A state, such as a factorization, belongs to a solver and an operator."""
 
     def compute(self, state: object, vector: object, options: object) -> tuple[object, object, object]:
-        """The solution, whether the solve succeeded, and statistics."""
+        """Returns the solution, whether the solve succeeded, and statistics."""
 
     def transpose(self, state: object, options: object) -> tuple[object, object]:
-        """State and options for the transposed operator."""
+        """Returns the state and the options for the transposed operator."""
 
     def assume_full_rank(self) -> bool:
         """Whether the solver assumes that the operator has full rank."""
@@ -61,25 +61,26 @@ Part = Callable[[LinearOperator, object, object, object, LinearSolver], object]
 """A function of (operator, state, vector, options, solver)."""
 
 Batch = tuple[int, tuple[int | None, ...]]
-"""The size of a batch, and the batched axis of each operand, by `jax.vmap`."""
+"""The size of a batch of `jax.vmap`, and for each operand its batched axis, or None."""
 
 
 def primitives() -> "tuple[jax.extend.core.Primitive, ...]":
-    """lineax's primitive for solves and equinox's for batches of them, if lineax has been imported."""
+    """The primitives of a solve and of a batch of solves. Returns an empty tuple if lineax is not imported."""
     solve = getattr(sys.modules.get("lineax._solve"), "linear_solve_p", None)
     return () if solve is None else (solve, _internal("_vprim_p"))
 
 
 def _internal(name: str) -> Any:
-    """A part of equinox's primitives, which have no public interface."""
+    """An attribute of the module of equinox that defines primitives, which is not public."""
     return getattr(sys.modules["equinox.internal._primitive"], name)
 
 
 class LineaxSolve:
     """A call of one of `primitives`, with the interface of `LinearSolve`.
 
-    The solver solves M x = b. M is the operator A if A is square, A' A if it has more rows, and A A' if it has more
-    columns. Its arguments are b and then the call's operands but those of the right-hand side.
+    The solver solves M x = b. M is the operator A if A is square, A' A if A has more rows than columns, and A A' if A
+    has more columns than rows. The arguments of the solver are b, followed by the operands of the call except those of
+    the right-hand side.
     """
 
     def __init__(
@@ -104,12 +105,15 @@ class LineaxSolve:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the call has derivatives of any order: an operator of full rank, and arrays of one type."""
+        """Whether the call becomes a solver of tiduc, which has derivatives of any order.
+
+        This requires an operator of full rank, and arrays of one type.
+        """
         return self.is_solve and self._solver.assume_full_rank() and self._has_one_type
 
     @property
     def is_kept_for_tangents(self) -> bool:
-        """Whether a call on a tangent is kept as a solver: LSMR iterates, so that its ops are not linear."""
+        """Whether a call on a tangent becomes a solver of tiduc. Ops of iterative solvers (LSMR) are not linear."""
         if not self.is_solve or not self._has_one_type:
             return False
         types = self.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._types])
@@ -117,7 +121,7 @@ class LineaxSolve:
 
     @property
     def _has_one_type(self) -> bool:
-        """Whether tiduc can solve M x = b, which needs arrays of one type."""
+        """Whether tiduc can solve M x = b, which requires that all arrays have one supported type."""
         arrays = self._leaves((self._in, self._out))
         types = {str(x.dtype) for x in arrays}
         is_square = [x.shape for x in self._leaves(self._in)] == [x.shape for x in self._leaves(self._out)]
@@ -126,21 +130,24 @@ class LineaxSolve:
         return len(types) == 1 and types <= SOLVABLE
 
     def without_tangents(self) -> frozenset[int]:
-        """The operands of the primitive that have no tangents: all but those of the operator and of the vector."""
+        """The operands of the primitive that have no tangents: those that are not of the operator or the vector."""
         return frozenset(range(self._count)).difference(self._moving) if self.is_solve else frozenset()
 
     def without_right_side(self) -> frozenset[int]:
-        """The real or complex operands of the primitive but those of the vector."""
+        """The real or complex operands of the primitive, except those of the vector."""
         smooth = {i for i, x in enumerate(self._types) if is_smooth(x)}
         return frozenset(smooth.difference(self._right) if self.is_solve else smooth)
 
     def in_order(self, types: "Types") -> list["jax.ShapeDtypeStruct"]:
-        """The types of the solver's arguments, from those of the primitive's operands."""
+        """The types of the arguments of the solver. `types` are the types of the operands of the primitive."""
         right = [self._spread(x) for x in self._leaves(self._unknown)]
         return [*right, *(x for i, x in enumerate(types) if i not in self._right)]
 
     def solution(self, solver: Traceable, operands: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """The solution of A x = b, of least squares or of least norm, by a solver of M x = b."""
+        """Solves A x = b by a solver of M x = b.
+
+        If A has more rows than columns, x is the least-squares solution. If A has more columns, x has the least norm.
+        """
         right = [operands[i] for i in self._right]
         others = [x for i, x in enumerate(operands) if i not in self._right]
         right = [self._moved(x, i) for x, i in zip(right, self._right, strict=True)]
@@ -150,13 +157,13 @@ class LineaxSolve:
         return self._call(_transposed_product, self._out, *x, *others) if self._rows < self._columns else x
 
     def solve(self, *given: "jax.Array") -> list["jax.Array"]:
-        """x, where M x = b, from b and the other operands."""
+        """The solution x of M x = b. The arguments are b and the other operands."""
         return self._call(
             _solution if self._rows == self._columns else _normal_solution, self._unknown, *given
         )
 
     def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
-        """The functions that belong to the solver `name`, as by `LinearSolve.derivatives`."""
+        """The functions that belong to the solver `name`. `LinearSolve.derivatives` describes the tuples."""
         call = functools.partial
         if self._rows != self._columns:  # M is symmetric
             product = _product_of_rows if self._rows > self._columns else _product_of_columns
@@ -168,7 +175,7 @@ class LineaxSolve:
         yield ".transpose.system", SOLVE, back, call(self._conjugated, _transposed_product)
 
     def whole(self, *operands: "jax.Array", throws: bool) -> list["jax.Array"]:
-        """All results of the primitive. Without `throws`, its implementation does not check for failures."""
+        """Calls the implementation of the primitive. Without `throws`, it does not check whether the solve failed."""
         chosen = dict(self._parameters)
         if self.is_solve and not throws:
             static = list(chosen["static"])
@@ -180,7 +187,7 @@ class LineaxSolve:
 
     @property
     def _unknown(self) -> object:
-        """The structure of the solution of M x = b."""
+        """The pytree structure of the solution of M x = b."""
         return self._in if self._rows > self._columns else self._out
 
     @property
@@ -192,28 +199,28 @@ class LineaxSolve:
         return sum(x.size for x in self._leaves(self._in))
 
     def _arguments(self, dynamic: Sequence[object]) -> tuple[Any, ...]:
-        """(operator, state, vector, options, solver, throw), with the given leaves."""
+        """The tuple (operator, state, vector, options, solver, throw). `dynamic` has the leaves that are operands."""
         rest, missing = iter(dynamic), _internal("_missing_dynamic")
         leaves = [next(rest) if x is missing else x for x in self._parameters["static"]]
         return tuple(self._jax.tree_util.tree_unflatten(self._parameters["treedef"], leaves))
 
     def _numbers(self, places: object) -> list[int]:
-        """The numbers of operands among leaves that are numbers of operands or static."""
+        """The operand indices among the leaves of `places`. Other leaves are static values."""
         return [x for x in self._leaves(places) if isinstance(x, int) and not isinstance(x, bool)]
 
     def _single(self, x: "jax.core.ShapedArray", place: int) -> "jax.ShapeDtypeStruct":
-        """The type of an operand without the batch."""
+        """The type of an operand without the batch axis."""
         axis = None if self._batch is None else self._batch[1][place]
         shape = x.shape if axis is None else x.shape[:axis] + x.shape[axis + 1 :]
         return self._jax.ShapeDtypeStruct(shape, x.dtype)
 
     def _spread(self, x: "jax.ShapeDtypeStruct") -> "jax.ShapeDtypeStruct":
-        """A type with the batch as the first axis."""
+        """The type of an array with the batch axis as first axis."""
         shape = x.shape if self._batch is None else (self._batch[0], *x.shape)
         return self._jax.ShapeDtypeStruct(shape, x.dtype)
 
     def _moved(self, x: "jax.Array", place: int) -> "jax.Array":
-        """An operand with the batch as the first axis."""
+        """The operand with index `place`, with the batch axis as first axis."""
         if self._batch is None:
             return x
         size, axes = self._batch
@@ -222,7 +229,7 @@ class LineaxSolve:
         return self._jax.numpy.moveaxis(x, axes[place], 0)
 
     def _call(self, function: Part, structure: object, *given: "jax.Array") -> list["jax.Array"]:
-        """Calls a function of (operator, state, vector, options, solver) with a vector and the other operands."""
+        """Calls a function of (operator, state, vector, options, solver). `given` has the vector and other operands."""
         count = len(self._leaves(structure))
 
         def single(*given: "jax.Array") -> list["jax.Array"]:
@@ -242,7 +249,10 @@ class LineaxSolve:
         return list(self._jax.vmap(single, in_axes=(*[0] * count, *rest), axis_size=size)(*given))
 
     def _conjugated(self, function: Part, *given: "jax.Array") -> list["jax.Array"]:
-        """A function of the transposed system for the adjoint system: tiduc's transpose of a complex map."""
+        """Calls a function of the transposed system for the adjoint system, by conjugating operands and results.
+
+        tiduc's transpose of a complex linear map is the adjoint map.
+        """
         conj = self._jax.numpy.conj
         turned = [conj(x) for x in given[: self.size]]
         return [conj(y) for y in self._call(function, self._unknown, *turned, *given[self.size :])]
@@ -267,7 +277,7 @@ def _transposed_solution(
 def _normal_solution(
     operator: LinearOperator, state: object, b: object, options: object, solver: LinearSolver
 ) -> object:
-    """x, where A' A x = b or A A' x = b, by the pseudo-inverses of A and A'."""
+    """The solution x of A' A x = b, or of A A' x = b, by the pseudo-inverses of A and A'."""
     if operator.out_size() > operator.in_size():
         y = _transposed_solution(operator, state, b, options, solver)
         return _solution(operator, state, y, options, solver)

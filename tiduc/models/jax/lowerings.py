@@ -1,4 +1,4 @@
-"""Keeps ops and stops that `jax.export` expands or drops, so that tiduc's rules differentiate them.
+"""Keeps ops that `jax.export` would expand, and stops of gradients that it would drop, so that tiduc's rules apply.
 
     jax.lax.lgamma(x)         ->  stablehlo.custom_call @tiduc.chlo.lgamma(%x)       ->  chlo.lgamma %x
     jax.lax.stop_gradient(x)  ->  stablehlo.composite "tidu.stop_gradient" %x {...}
@@ -47,7 +47,7 @@ def lowering_rules(jax: Any, stops: bool) -> LoweringRules:
 
 
 def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
-    """Whether an export keeps the `stop_gradient`s of a traced function: false if it calls a direct linear solver.
+    """Whether the export of a traced function keeps `stop_gradient`s. False if the function calls a direct solver.
 
     `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` defines the
     derivative itself. An export loses that derivative, so tiduc differentiates the factorization. Solvers with loops
@@ -58,13 +58,13 @@ def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
 
 
 def disabled_checks(jax: ModuleType) -> list[Any]:
-    """The checks by which JAX would refuse custom calls for which tiduc has rules."""
+    """JAX's safety checks that must be disabled, because they would reject custom calls for which tiduc has rules."""
     names = [*(PREFIX + name for name in _of_chlo(jax)), *BY_TARGET]
     return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
 
 
 def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
-    """For each custom call of `lowering_rules`, the function that emits its op of CHLO, for `expand_calls`."""
+    """Maps each custom call of `lowering_rules` to the function that emits the op of CHLO, for `expand_calls`."""
     return {name: functools.partial(_op_of_chlo, name) for name in _of_chlo(jax)}
 
 

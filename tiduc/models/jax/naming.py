@@ -1,4 +1,4 @@
-"""Names the exported derivatives of functions in a module, by attributes of these functions."""
+"""Sets attributes on functions of a module that name the exported derivatives of these functions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ _COMPOSITE = "stablehlo.composite"
 
 @dataclass(frozen=True)
 class OwnDerivative:
-    """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
+    """A derivative to export. `function` computes it, and `arguments` are the types of the arguments of `function`.
 
-    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of the derivatives of
-    the functions that this derivative calls. `of` is empty, or names the composites or the derivative that this
-    derivative belongs to, if these are not the composites `name`. `inputs` is the number of arguments of the function.
+    The derivative belongs to the composites with the name `of`, or to the derivative with the name `of`. If `of` is
+    empty, it belongs to the composites with the name `name`. `attribute` is the entry of `NAMED_GRAPHS` for this kind
+    of derivative. `level` is the level of the derivative. `inputs` is the number of arguments of the composites.
     """
 
     name: str
@@ -31,14 +31,15 @@ class OwnDerivative:
 
     @property
     def first_tangent(self) -> int | None:
-        """The number of the first tangent among the arguments of a JVP; None for other derivatives."""
+        """The index of the first tangent among the arguments of a JVP. None for other derivatives."""
         return self.inputs if self.attribute == DERIVATIVES[0] else None
 
 
 def name_derivatives(module: ir.Module, derivatives: Sequence[OwnDerivative]) -> None:
-    """Replaces composites of functions that have derivatives by calls of these functions, which name the derivatives.
+    """Replaces each composite that has a derivative by a call of its decomposition.
 
-    A derivative's name is also the name of a function.
+    Sets attributes on the decomposition that name the derivatives. The name of a derivative is also the name of the
+    function in the module that computes it.
     """
     functions = {symbol(op): op for op in functions_in(module)}
     of_name: dict[str, list[OwnDerivative]] = {}

@@ -1,6 +1,6 @@
-"""The solver and the linear map of `jax.lax.custom_linear_solve`, and those of the transposed system, as functions.
+"""Splits `jax.lax.custom_linear_solve` into functions: the solver and the linear map, for A and for its transpose A'.
 
-x = solve(b, constants), where A x = b             T c = y, where A' c = y: the transpose
+solve(b, constants) -> x, where A x = b             transpose_solve(y, constants) -> c, where A' c = y
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ def equations_in(jaxpr: object) -> Iterator["jax.extend.core.JaxprEqn"]:
     seen, stack = set(), [jaxpr]
     while stack:
         value = stack.pop()
-        inner = getattr(value, "jaxpr", value)  # a closed jaxpr holds another one
+        inner = getattr(value, "jaxpr", value)  # a closed jaxpr contains a jaxpr
         if isinstance(value, tuple | list):
             stack += value
         elif hasattr(inner, "eqns") and id(inner) not in seen:
@@ -57,13 +57,16 @@ class LinearSolve:
         self.size = len(jaxprs.matvec.out_avals)
 
     def in_order(self, given: Sequence[T]) -> list[T]:
-        """Moves b from the end of the primitive's operands to the front."""
+        """The operands of the primitive in the order of the functions: b, which is last, becomes first."""
         first = len(given) - self.size
         return [*given[first:], *given[:first]]
 
     @property
     def is_kept(self) -> bool:
-        """Whether the solver iterates, without auxiliary results, on arrays of one type that tiduc solves for."""
+        """Whether the call becomes a solver of tiduc.
+
+        This requires an iterative solver without auxiliary results, whose arrays have one type of `SOLVABLE`.
+        """
         outputs = self._jaxprs.solve.out_avals
         if not is_iterative(self._jaxprs.solve):
             return False
@@ -71,7 +74,7 @@ class LinearSolve:
         return len(outputs) == self.size and len(types) == 1 and types <= SOLVABLE
 
     def solve(self, *given: "jax.Array") -> list["jax.Array"]:
-        """x, from b and the constants."""
+        """The solution x. The arguments are b and the constants."""
         return self._call("solve", 2, given)
 
     def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
@@ -92,14 +95,17 @@ class LinearSolve:
             yield ".transpose.system", SOLVE, back, lambda *given: self._conjugated("vecmat", 1, given)
 
     def _call(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """Calls one of the four functions; `number` is its index in the lists of constants."""
+        """Calls one of the four functions. `number` is the index of the function in the list of constant counts."""
         at = self.size + sum(self._counts[:number])
         constants = given[at : at + self._counts[number]]
         call = self._jax.extend.core.jaxpr_as_fun(getattr(self._jaxprs, function))
         return list(call(*constants, *given[: self.size]))
 
     def _conjugated(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """Calls a function of the transposed system with conjugates: tiduc transposes a complex map to its adjoint."""
+        """Calls a function of the transposed system for the adjoint system, by conjugating operands and results.
+
+        tiduc's transpose of a complex linear map is the adjoint map.
+        """
         conj = self._jax.numpy.conj
         turned = [conj(x) for x in given[: self.size]]
         return [conj(y) for y in self._call(function, number, [*turned, *given[self.size :]])]

@@ -1,6 +1,6 @@
-"""Functions of pytrees with leaves that JAX cannot trace, such as the activation functions in a module of equinox.
+"""Removes pytree leaves that JAX cannot trace, such as activation functions in a module of equinox, from arguments.
 
-In a module of equinox, only arrays are traced, as by `equinox.filter_jit`: its numbers are constants.
+In a module of equinox, only arrays are traced, and Python numbers are constants, as with `equinox.filter_jit`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ def without_static_leaves(
     example: Sequence[object],
     keywords: Mapping[str, object],
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """A function of the leaves that JAX can trace, and the example arguments with None in place of other leaves.
+    """Returns a function of traceable leaves only, and the example arguments, in which None replaces other leaves.
 
-    Returns the arguments unchanged if JAX can trace all leaves.
+    Returns function and arguments unchanged if JAX can trace all leaves.
     """
     leaves, structure = jax.tree_util.tree_flatten((tuple(example), dict(keywords)))
     traceable = _traceable_leaves(jax, (tuple(example), dict(keywords)))
@@ -55,5 +55,5 @@ def _is_module(value: object) -> bool:
 
 
 def is_traceable(leaf: object) -> bool:
-    """Whether JAX can trace a leaf: an array or a number."""
+    """Whether JAX can trace a leaf, because it is an array or a number."""
     return isinstance(leaf, _NUMBERS) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))

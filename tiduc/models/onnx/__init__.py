@@ -1,1 +1,1 @@
-"""Rewrites of ONNX's nodes, one module per subject, before torch-mlir lowers them; `rewrites.py` joins them."""
+"""Rewrites ONNX nodes before torch-mlir lowers them. `rewrites.py` joins the rewrites of the other modules."""

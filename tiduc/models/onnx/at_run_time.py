@@ -1,4 +1,4 @@
-"""Rewrites ONNX nodes whose positions or limits are operands, if the shape of the result is declared.
+"""Rewrites ONNX nodes whose positions or limits are known only at run time, if the model declares the result's shape.
 
 Slice(x, starts, ends, axes, steps)     x gathered at starts + steps * [0, ..., n - 1], per dimension
 Pad(x, pads)                            x gathered at [0, ..., n - 1] - before, where that is inside
@@ -25,7 +25,7 @@ def _is_static(nodes: Nodes, node: "onnx.NodeProto") -> bool:
 
 
 def slice_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Slice with starts, ends, axes or steps that are known only at run time."""
+    """Rewrites Slice if starts, ends, axes or steps are known only at run time."""
     if nodes.version < 10 or not _is_static(nodes, node) or not node.output[0]:
         return None
     given: list[Any] = [tensor(nodes, x) if x else None for x in (operand(node, i) for i in range(1, 5))]
@@ -50,7 +50,7 @@ def slice_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _entry(numbers: Tensor | Array, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
-    """The entry of `numbers` for dimension d; `default` if d is not in `axes`."""
+    """The entry of `numbers` for dimension d. Returns `default` if d is not in `axes`."""
     if isinstance(axes, np.ndarray):
         places = [i for i, axis in enumerate(axes.tolist()) if axis % rank == d]
         return numbers[places[0]] if places else np.int64(default)
@@ -63,7 +63,7 @@ def _entry(numbers: Tensor | Array, axes: NDArray[Any] | Tensor, d: int, rank: i
 
 
 def pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Pad with widths that are known only at run time."""
+    """Rewrites Pad if the widths are known only at run time."""
     if nodes.version < 11 or nodes.constant(node, 1) is not None or not _is_static(nodes, node):
         return None
     mode = nodes.attributes(node).get("mode", "constant")
@@ -90,7 +90,7 @@ def pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _modulo(x: Tensor, n: int) -> Any:
-    """The remainder of x by n, from 0 to n - 1."""
+    """The remainder of x / n in the range 0 to n - 1."""
     rest = x.emit("Mod", np.asarray(n, x.dtype), shape=x.shape, fmod=1)
     return where(rest < 0, rest + n, rest)
 
@@ -121,4 +121,4 @@ AT_RUN_TIME: dict[str, Callable[[Nodes, Any], str | None]] = {
     "Slice": slice_,
     "Trilu": trilu,
 }
-"""The rewrite of each node type. A rewrite returns None if it does not apply, for example to constant operands."""
+"""Maps a node type to its rewrite. A rewrite returns None if it does not apply, for example to constant operands."""

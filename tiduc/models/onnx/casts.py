@@ -1,6 +1,7 @@
-"""Rewrites ONNX's Cast between types that torch-mlir does not convert, as StableHLO's `convert`.
+"""Rewrites ONNX's Cast as StableHLO's `convert` if torch-mlir does not support the types.
 
-A number out of range becomes the nearest finite 8-bit float; with `saturate=0`, NaN or infinity.
+In a cast to 8-bit floats, a number out of range becomes the nearest finite number. With `saturate=0`, it becomes NaN or
+infinity.
 """
 
 from typing import TYPE_CHECKING, Any

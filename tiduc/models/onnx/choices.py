@@ -3,8 +3,9 @@
 NonMaxSuppression    boxes sorted by score; a loop drops each box that overlaps an earlier kept box too much
 Unique               elements sorted by stablehlo.sort; the first of each run of equal ones is kept
 
-The number of chosen elements depends on data, so the model, or `sizes`, must state it. A program returns exactly that
-many: it omits later elements, and pads with -1 (boxes) or with copies (elements).
+The number of chosen elements depends on data, but the shape of the result must be static. The model, or `sizes`, must
+therefore declare the number. The program omits surplus elements, and pads missing ones with -1 (boxes) or with copies
+(elements).
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +52,7 @@ def non_max_suppression(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
-    """The elements of each row in order, and their indices before sorting; equal elements keep their order."""
+    """The sorted elements of each row, and the indices of these elements in x. Equal elements keep their order."""
     values, places = x.nodes.fresh(), x.nodes.fresh()
     n = x.nodes.hold(np.asarray(x.shape[-1:], np.int64))
     x.nodes.emitted.append(
@@ -61,7 +62,7 @@ def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
 
 
 def _overlaps(boxes: Tensor, is_centred: bool, limit: Array | Tensor) -> Tensor:
-    """Whether the intersection over union of two boxes of a row exceeds the limit: (rows, n, n)."""
+    """For each two boxes of a row, whether their intersection over union exceeds the limit. Shape: (rows, n, n)."""
     if is_centred:  # x, y, width, height
         centre, half = boxes[..., 0:2], boxes[..., 2:4] / 2
         low, high = centre - half, centre + half
@@ -80,7 +81,7 @@ def _overlaps(boxes: Tensor, is_centred: bool, limit: Array | Tensor) -> Tensor:
 
 
 def _suppressed(conflicts: Tensor, kept: Tensor) -> Tensor:
-    """The boxes of each row that conflict with no earlier box that is kept."""
+    """A mask of the boxes in each row that do not conflict with an earlier box of the mask."""
     n = kept.shape[1]
 
     def build(body: Body, conflicts: TextTensor, kept: TextTensor) -> list[TextTensor]:
@@ -128,19 +129,22 @@ def unique(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _put(places: Tensor, values: Tensor) -> Tensor:
-    """The values permuted: element i of the result at `places[i]` is value i."""
+    """A permutation of the values. Element `places[i]` of the result is element i of `values`."""
     zeros = held(places.nodes, np.zeros(places.shape, values.dtype))
     return zeros.emit("ScatterElements", places, values, shape=places.shape, axis=0)
 
 
 def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The order that sorts the slices of x along an axis, and where a sorted slice differs from the previous one."""
+    """Returns the indices that sort the slices of x along an axis, and a mask of the sorted slices.
+
+    The mask is true where a sorted slice differs from the previous one.
+    """
     n = x.shape[axis]
     rows = x.transpose(axis, *(d for d in range(len(x.shape)) if d != axis)).reshape(n, -1)
     columns = rows.shape[1]
 
     def is_less(body: Body, x: TextTensor, y: TextTensor) -> TextTensor:
-        """x < y; NaN is the largest."""
+        """Whether x < y. NaN is greater than any number."""
         less = body.compare(x, y, "LT")
         if "f" not in x.element:
             return less
@@ -148,7 +152,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         return body.emit("or", [less, is_new], x.sizes)
 
     def comes_before(body: Body, xs: Sequence[TextTensor], ys: Sequence[TextTensor]) -> TextTensor:
-        """Whether the elements xs come before the elements ys in lexicographic order."""
+        """Whether xs comes before ys in lexicographic order."""
         (x, *others), (y, *more) = xs, ys
         less = is_less(body, x, y)
         if not others:
@@ -178,4 +182,4 @@ CHOICES: dict[str, Callable[[Nodes, Any], str | list[str]]] = {
     "NonMaxSuppression": non_max_suppression,
     "Unique": unique,
 }
-"""The rewrite of each node type."""
+"""Maps a node type to its rewrite."""

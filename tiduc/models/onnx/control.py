@@ -5,8 +5,8 @@
     xs, rows = Loop(m, p, xs) {...}  stablehlo.while { func.call @Loop_graph0 }
     xs, rows = Scan(xs, rows) {...}  stablehlo.while { func.call @Scan_graph0 }
 
-The subgraphs become models, are prepared like the main one, and then become functions of the module. Values that a
-subgraph reads from outside become inputs; constants are copied.
+Each subgraph becomes a model, which is prepared like the main model, and then becomes a function of the module. Values
+that a subgraph reads from the enclosing graph become inputs of the function. Constants are copied into the subgraph.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Function:
-    """A subgraph as a function: its symbol, the outside values that it reads, its result types, and its model."""
+    """A subgraph as a function.
+
+    `outside` has the names of the values that the function reads from the enclosing graph. `model` is the subgraph as a
+    model.
+    """
 
     symbol: str
     outside: list[str]
@@ -62,7 +66,7 @@ def if_(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
 
 
 def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
-    """A loop. If its trip count is unknown, the number of rows of each scan output must be declared."""
+    """Rewrites Loop. If the trip count is unknown, the model must declare the number of rows of each scan output."""
     graph = node.attribute[0].g
     most, condition = nodes.constant(node, 0), nodes.constant(node, 1)
     initial = list(node.input[2:])
@@ -101,7 +105,7 @@ def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 def _open_loop(
     body: Body, limit: TextTensor | None, step: Callable[..., list[TextTensor]], initial: Sequence[TextTensor]
 ) -> list[TextTensor]:
-    """A loop that runs while its first carried value is true, and at most `limit` times."""
+    """Emits a loop that runs while its first carried value is true, and at most `limit` times."""
     carried = [body.number(0), *initial]
     types: list[Type] = [(x.sizes, x.element) for x in carried]
 
@@ -191,7 +195,7 @@ def _check_carried(found: Sequence[Type], carried: Sequence[Type], outputs: Sequ
 
 
 def _row_count(nodes: Nodes, node: "onnx.NodeProto", output: str, count: int | None) -> int:
-    """The number of rows of a scan output: the trip count, or the declared size."""
+    """The number of rows of a scan output: the trip count if it is known, else the declared size."""
     if count is not None:
         return count
     declared = nodes.shape(output)[0] if nodes.has_rank(output) and nodes.shape(output) else None
@@ -246,7 +250,10 @@ def _rename_graph(graph: "onnx.GraphProto", names: dict[str, str]) -> None:
 
 
 def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequence[Type]) -> _Function:
-    """A subgraph as a function. Its first inputs have the types `inputs`; its other inputs are values from outside."""
+    """Converts a subgraph to a function.
+
+    The first inputs of the function have the types `inputs`. The other inputs are values of the enclosing graph.
+    """
     onnx = nodes.onnx
     _rename_graph(graph, nodes.renamed)
     model = onnx.ModelProto()
@@ -267,7 +274,7 @@ def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequenc
         else:
             outside.append(name)
             model.graph.input.append(nodes.info(name, *_type(nodes, name)))
-    nodes.functions.append(None)  # reserves the number in the function's name
+    nodes.functions.append(None)  # reserves the number that is part of the function's name
     place = len(nodes.functions) - 1
     nodes.functions[place] = model = nodes.prepare(model)
     results: list[Type] = []
@@ -283,7 +290,7 @@ def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequenc
 
 
 def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
-    """The names that a graph reads and does not define."""
+    """The names of values that a graph reads but does not define."""
     own = {x.name for x in (*graph.input, *graph.initializer)}
     for node in graph.node:
         yield from (x for x in node.input if x and x not in own)
@@ -297,11 +304,11 @@ def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
 def _always_goes(
     onnx: ModuleType, graph: "onnx.GraphProto", name: str, argument: str, condition: Array | None, given: str
 ) -> bool:
-    """Whether the condition `name` that a loop's body returns is always true.
+    """Whether the condition of a loop is always true.
 
-    It is if it is a true constant, or the body's argument and true at first.
-
-    `condition` is the value of the loop's first condition if it is constant, and `given` its name; "" without one.
+    This is so if the initial condition is true, and the body returns the constant true or its own argument. `name` is
+    the condition that the body returns, and `argument` is the condition that the body takes. `given` is the name of the
+    initial condition, or "" if there is none. `condition` is its value if it is constant, else None.
     """
     if given and (condition is None or not np.all(condition)):
         return False

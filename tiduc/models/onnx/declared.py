@@ -1,4 +1,4 @@
-"""Derives operands that determine a shape from the shapes that a model declares for its results.
+"""Derives the values of operands that determine shapes, such as axes, from the result shapes that a model declares.
 
     y: 2x6 = Reshape(x, shape)           shape = [2, 6]
     y: 3x1x2 = ReduceSum(x: 3x2x2, axes) axes = [1]
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST = 8
-"""The most candidates for the axes of an operator. The operator is computed for each candidate."""
+"""The maximum number of candidates for the axes of an operator. The operator is computed for each candidate."""
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
@@ -41,9 +41,10 @@ def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
 
 
 def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The result for axes that are known only at run time.
+    """Emits a node whose axes are known only at run time.
 
-    The result is selected among the results for all axes that match the declared shape. None if this is not possible.
+    Emits the node for all axes that match the declared shape, and selects the result for the axes at run time. Returns
+    None if the node is of another kind, or if no axes or too many axes match.
     """
     i = 1 if node.op_type.startswith("Reduce") else _AXIS.get(node.op_type)
     if i is None or i not in _undecided(nodes, node) or not _all_static(nodes, node):
@@ -52,7 +53,7 @@ def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     candidates = list(_candidates(nodes, node, i))
     if not 0 < len(candidates) <= _MOST:
         return None
-    nodes.again = True  # the new nodes have rewrites too
+    nodes.again = True  # the new nodes must be rewritten, too
     variants = []
     for axes in candidates:
         fixed = np.asarray(axes, nodes.dtype(name)).reshape(nodes.sizes(name))
@@ -67,7 +68,7 @@ def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> str:
-    """Whether the operand `name` lists only axes of `axes`; `places` are its entries as nonnegative numbers."""
+    """Emits whether the operand `name` lists only axes in `axes`. `places` has its entries as nonnegative numbers."""
     numbers = [np.asarray(axis, nodes.dtype(name)) for axis in axes]
     found = nodes.emit("Equal", places, numbers[0])
     for number in numbers[1:]:
@@ -103,7 +104,7 @@ def _y(nodes: Nodes, node: "onnx.NodeProto") -> list[int]:
 
 
 Fixed = Mapping[int, Any]
-"""Values of operands, by position."""
+"""Maps positions of operands to values of these operands."""
 
 
 def _result_shape(position: int) -> Callable[[Nodes, Any], Fixed]:
@@ -121,7 +122,7 @@ def _expand(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _unit_axes(short: list[int], long: list[int]) -> list[int]:
-    """The positions of the 1s to remove from `long` to get `short`: the first ones if there are several choices."""
+    """The positions in `long` of the sizes 1 that `short` lacks. If there are several choices, the last ones."""
     axes, i = [], 0
     for d, n in enumerate(long):
         if i < len(short) and short[i] == n and len(long) - d - 1 >= len(short) - i - 1:
@@ -146,7 +147,7 @@ def _top_k(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
-    """A rule: operand `position` has the result's sizes along the attribute `axes`, or along all axes."""
+    """A rule for an operand that holds the sizes of the result along the attribute `axes` (default: all axes)."""
 
     def fix(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
         y = _y(nodes, node)
@@ -166,7 +167,7 @@ def _one_hot(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _dft(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The operand for the length: the size of the result along the axis, unless the transform is one-sided."""
+    """The length is the size of the result along the axis, unless the transform is one-sided and not inverse."""
     given, axis = nodes.attributes(node), nodes.constant(node, 2)
     if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):
         return {}
@@ -180,7 +181,7 @@ def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The operand for the sizes of the image, and that for the sizes of the block if the shapes determine them."""
+    """The sizes of the image, and the sizes of the block if the shapes determine them."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
@@ -216,18 +217,18 @@ _RULES: dict[str, Callable[[Nodes, Any], Fixed]] = {
     "TopK": _top_k,
     "Unsqueeze": lambda nodes, node: {1: _unit_axes(_x(nodes, node), _y(nodes, node))},
 }
-"""The values of operands that follow from the shapes, by position, for each node type."""
+"""Maps a node type to a rule, which returns the values of operands that follow from the shapes."""
 
 
 # ---- axes --------------------------------------------------------------------------------------------------
 
 
 _AXIS = {"CumProd": 1, "CumSum": 1, "DFT": 2}
-"""By node type, the position of the operand that is the axis."""
+"""Maps a node type to the position of the operand that is the axis."""
 
 
 def _candidates(nodes: Nodes, node: "onnx.NodeProto", i: int) -> Iterator[tuple[int, ...]]:
-    """The axes that agree with the declared shape."""
+    """The candidates for operand i, which is a list of axes, that give the declared shape of the result."""
     x, y = _x(nodes, node), _y(nodes, node)
     keeps = nodes.attributes(node).get("keepdims", 1)
     for axes in combinations(range(len(x)), prod(nodes.sizes(node.input[i]))):
@@ -245,4 +246,4 @@ def _candidates(nodes: Nodes, node: "onnx.NodeProto", i: int) -> Iterator[tuple[
         if shape == y:
             yield axes
             if node.op_type.startswith("Reduce") and keeps:
-                return  # the other shapes differ only in dimensions of size 1
+                return  # other candidates reduce other dimensions of size 1, so their results are equal

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 
 
 def _mod(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The remainder with the divisor's sign, from `fmod`, which has the dividend's sign."""
+    """The remainder with the sign of the divisor, computed from `fmod`, whose result has the sign of the dividend."""
     x, y = node.input
     zero = nodes.like(node, 0)
     if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
         return None
     rest = nodes.emit("Mod", x, y, fmod=1)
-    if zero.dtype.kind == "f":  # torch-mlir multiplies by the divisor, which gives NaN for an infinite one
+    if (
+        zero.dtype.kind == "f"
+    ):  # torch-mlir multiplies by the divisor, which gives NaN if the divisor is infinite
         whole = nodes.emit("Equal", nodes.emit("Abs", y), np.asarray(np.inf, zero.dtype))
         finite = nodes.emit("Less", nodes.emit("Abs", x), np.asarray(np.inf, zero.dtype))
         rest = nodes.emit("Where", nodes.emit("And", whole, finite), x, rest)
@@ -68,7 +70,7 @@ def _swish(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """A reduction of booleans as a reduction of integers."""
+    """Rewrites a reduction of booleans as a reduction of integers."""
     if nodes.like(node, 0).dtype.kind != "b":
         return None
     kind = nodes.onnx.TensorProto
@@ -76,11 +78,11 @@ def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     y = nodes.emit(node.op_type, x, *node.input[1:], **nodes.attributes(node))
     return nodes.emit(
         "Greater", y, np.zeros((), np.int32)
-    )  # the maximum of no elements is the lowest integer
+    )  # if there are no elements, the maximum is the lowest integer
 
 
 def _hardmax(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """One at the first of the greatest elements along the axis, zero elsewhere."""
+    """One at the first maximum along the axis, and zero elsewhere."""
     shape, dtype = nodes.shape(node.input[0]), nodes.like(node, 0).dtype
     axis = nodes.attributes(node).get("axis", -1 if nodes.version >= 13 else 1) % len(shape)
     n = shape[axis]
@@ -93,7 +95,7 @@ def _hardmax(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _clip(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Clip with limits that are not constants."""
+    """Rewrites Clip if it has no limits, or limits that are not constants."""
     limits = [
         (op, node.input[i]) for op, i in (("Max", 1), ("Min", 2)) if i < len(node.input) and node.input[i]
     ]
@@ -108,7 +110,7 @@ def _clip(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _slice(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Slice with a negative step: a gather per dimension."""
+    """Rewrites Slice with a negative step as a gather along each sliced dimension."""
     starts, ends, axes, steps = (nodes.constant(node, i) for i in (1, 2, 3, 4))
     if starts is None or ends is None or steps is None or (steps > 0).all():
         return None
@@ -127,7 +129,7 @@ def _slice(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _dropout(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """The operand itself if not in training; in training, x / (1 - ratio) where the mask is True, and 0 elsewhere.
+    """In training mode, x / (1 - ratio) where a random mask is True, and 0 elsewhere. In other modes, x.
 
     torch-mlir would return a mask that is True everywhere.
     """
@@ -162,4 +164,4 @@ FORMULAS: dict[str, Callable[[Nodes, Any], str | list[str] | None]] = {
     "Slice": _slice,
     "Swish": _swish,
 }
-"""The rewrite of each node type."""
+"""Maps a node type to its rewrite. A rewrite returns None if it does not apply."""

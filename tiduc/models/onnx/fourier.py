@@ -1,6 +1,7 @@
-"""Rewrites ONNX's DFT and STFT as calls of StableHLO's `fft`.
+"""Rewrites ONNX's DFT and STFT as StableHLO's `fft`.
 
-A complex tensor of ONNX has its real and imaginary parts along the last dimension, which has the size 2.
+ONNX stores a complex tensor as a tensor of real numbers. The last dimension, of size 2, holds the real and imaginary
+parts.
 """
 
 from typing import TYPE_CHECKING
@@ -40,12 +41,12 @@ def _number(nodes: Nodes, node: "onnx.NodeProto", i: int, default: int) -> int:
         return default
     found = nodes.constant(node, i)
     if found is None:
-        raise Unsupported(f"needs its operand {i} at import; give it with --constant {node.input[i]}=N")
+        raise Unsupported(f"operand {i} must be known at import; give it with --constant {node.input[i]}=N")
     return int(found.reshape(-1)[0])
 
 
 def _transformed(body: Body, x: TextTensor, length: int, inverse: bool, is_onesided: bool) -> TextTensor:
-    """The transform of x along its next to last dimension; the last dimension has the real and imaginary parts."""
+    """The transform of x along the next to last dimension. The last dimension holds the real and imaginary parts."""
     *batch, n, parts = x.sizes
     count = length // 2 + 1 if is_onesided and inverse else length
     if n < count:
@@ -74,7 +75,7 @@ def _fft(body: Body, x: TextTensor, kind: str, length: int, result: int, element
 
 
 def stft(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """The DFT of the windows, each multiplied by the window function."""
+    """The DFT of each frame of the signal, after multiplication by the window function."""
     signal = held(nodes, tensor(nodes, node.input[0]))
     step = tensor(nodes, node.input[1])
     window = tensor(nodes, node.input[2]) if operand(node, 2) else None

@@ -1,4 +1,4 @@
-"""Expands ONNX operators into their function definitions, because torch-mlir cannot lower these operators."""
+"""Expands those ONNX operators that torch-mlir cannot lower into ONNX's function definitions of the operators."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
@@ -35,13 +35,13 @@ _EXPANDED = frozenset(
         "SwiGLU",
     }
 )
-"""Operators that are expanded into their ONNX function definition."""
+"""The operators that are expanded."""
 
 
 def expand(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Replaces each node of a type in `_EXPANDED` in a model's graph by its definition.
+    """Replaces each node of a type in `_EXPANDED` by the nodes of its definition, in place.
 
-    Returns whether there was such a node. A definition that depends on types uses the types from shape inference.
+    Returns whether a node was replaced. If a definition depends on types, the types are those from shape inference.
     Raises `Unsupported` if ONNX cannot provide the definition.
     """
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
@@ -74,9 +74,9 @@ def _is_expanded(node: "onnx.NodeProto") -> bool:
 def _body(
     onnx: ModuleType, model: "onnx.ModelProto", node: "onnx.NodeProto", types: "Mapping[str, onnx.TypeProto]"
 ) -> "onnx.FunctionProto":
-    """The definition of a node in the model's ONNX version; None if the operator has no definition.
+    """The definition of a node's operator in the ONNX version of the model. Returns None if there is no definition.
 
-    Adds the default attributes to the node.
+    Adds attributes that the node lacks, with their default values, to the node.
     """
     domain = "" if node.domain == "ai.onnx" else node.domain
     imported = {each.domain: each.version for each in model.opset_import}
@@ -109,14 +109,14 @@ def _body(
 
 
 def _latest(versions: Sequence[int], most: int) -> int:
-    """The latest of a definition's versions up to `most`; the first version if all are later."""
+    """The latest version up to `most`. If all versions are later, the first version."""
     return int(max((v for v in versions if v <= most), default=min(versions)))
 
 
 def _inlined(
     onnx: ModuleType, body: "onnx.FunctionProto", node: "onnx.NodeProto", prefix: str
 ) -> Iterator[Any]:
-    """The nodes of a definition, with the values and attributes of the node that they replace."""
+    """Copies of the nodes of a definition, with the values and the attributes of the node that they replace."""
     names = {"": ""}
     names |= {x: node.input[i] if i < len(node.input) else "" for i, x in enumerate(body.input)}
     names |= {y: node.output[i] for i, y in enumerate(body.output) if i < len(node.output) and node.output[i]}
@@ -132,9 +132,10 @@ def _bound(
     given: "Mapping[str, onnx.AttributeProto]",
     prefix: str,
 ) -> "onnx.NodeProto":
-    """A copy of a definition's node with values renamed by `names` and attributes from `given`.
+    """A copy of a node in a definition. `names` maps names in the definition to names in the model.
 
-    Adds new names to `names`.
+    `given` has the attributes of the node that the definition replaces. A name that `names` lacks is added to it, with
+    the prefix.
     """
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
@@ -157,9 +158,9 @@ def _bound(
 def _bind_graph(
     onnx: ModuleType, graph: "onnx.GraphProto", names: dict[str, str], given: Mapping[str, Any], prefix: str
 ) -> None:
-    """Renames the values of a subgraph in a function's definition, and fills in its attributes, in place.
+    """Renames the values of a subgraph in a definition, and fills in the attributes of its nodes, in place.
 
-    `names` maps names of the definition to names of the model. Names that the subgraph defines get the prefix and are
+    `names` maps names in the definition to names in the model. Names that the subgraph defines get the prefix, and are
     added to `names`. `given` has the attributes of the node that the definition replaces.
     """
     for x in (*graph.input, *graph.initializer):

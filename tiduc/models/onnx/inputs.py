@@ -1,4 +1,4 @@
-"""Converts an ONNX model to a version that torch-mlir lowers, and fixes inputs that torch-mlir needs as constants."""
+"""Converts ONNX models to a version that torch-mlir can lower, and turns inputs into constants."""
 
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -49,14 +49,14 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }
-"""Operand positions, by node type, whose values determine the shape or the form of the lowered op. Every `Reduce...`
-has its axes at position 1."""
+"""Maps a node type to the positions of operands whose values determine the shape or the form of the lowered op.
+`decisive_positions` adds the axes of the types `Reduce...`, which are at position 1."""
 
 
 def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model in a recent version of ONNX's operators; the model itself if ONNX cannot convert a node.
+    """Converts a model to a recent version of ONNX's operators. Returns the model unchanged if ONNX cannot convert it.
 
-    A model without ONNX's own operators states no version of them. It gets the latest version.
+    If the model states no version of ONNX's own operators, the latest version is added.
     """
     model.ir_version = max(model.ir_version, _IR)  # older versions require each initializer to be an input
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
@@ -70,7 +70,9 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
         return model
     try:
         converted = onnx.version_converter.convert_version(model, _WANTED)
-    except Exception:  # raised by onnx for an operator that it cannot convert; torch-mlir may still lower it
+    except (
+        Exception
+    ):  # raised by onnx for an operator that it cannot convert, but torch-mlir may still lower the operator
         return model
     converted.ir_version = model.ir_version
     return converted
@@ -79,7 +81,7 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
 def set_constants(onnx: ModuleType, graph: "onnx.GraphProto", constants: Mapping[str, Array]) -> None:
     """Turns the inputs named in `constants` into initializers, in place.
 
-    Raises `RequestError` for a name that no input has, and for an array of another type than the input's.
+    Raises `RequestError` if no input has the name, or if the type of the array is not that of the input.
     """
     inputs = {value.name: value for value in graph.input}
     for name, array in constants.items():

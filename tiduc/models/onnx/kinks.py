@@ -1,4 +1,4 @@
-"""Rewrites ONNX nodes with a kink at 0, so that the derivative at the kink equals that of the frameworks.
+"""Rewrites ONNX nodes with a kink at 0, so that the derivative at 0 is the one of PyTorch and JAX.
 
 Relu(x)        Where(x <= 0, 0, x)           torch-mlir lowers it to a maximum, whose derivative at 0 is one half
 LeakyRelu(x)   Where(x <= 0, alpha x, x)     torch-mlir lowers it to a sum of two extrema
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import onnx
 
 _OLDEST = 12
-"""The first opset version in which `LessOrEqual` takes every type of `Relu`."""
+"""The first opset version in which `LessOrEqual` supports all element types of `Relu`."""
 
 
 def relu(nodes: Nodes, node: "onnx.NodeProto") -> None:

@@ -1,7 +1,7 @@
-"""Replaces the operators of ai.onnx.ml, the ONNX of scikit-learn, by operators of ai.onnx.
+"""Replaces the operators of ai.onnx.ml, which represent scikit-learn models, by operators of ai.onnx.
 
-    outputs   leaves out outputs of strings, turns maps of probabilities into arrays, and drops dead nodes
-    replace   replaces each node, with its attributes as initializers, so that they are weights
+    outputs   drops outputs of strings and dead nodes, and turns maps of probabilities into arrays
+    replace   replaces each node; its attributes become initializers, so that they are weights
     linear    scalers, encoders, and linear models
     svm       support vector machines
     trees     ensembles of trees

@@ -23,7 +23,7 @@ Attribute = Union[int, Sequence[int], "onnx.TensorProto"]
 
 
 class Emitted:
-    """The nodes that replace one node and define its results. `before` are the nodes before the replaced node."""
+    """Builds the nodes that replace the node `node`. `before` has the nodes before `node`."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Emitted:
         self._count = itertools.count()
 
     def emit(self, op: str, *inputs: str | ArrayLike, **attributes: Attribute) -> str:
-        """Emits a node and returns the name of its result; inputs are names, or arrays, which become constants."""
+        """Emits a node and returns the name of its result. Inputs are names, or arrays, which become constants."""
         names = [x if isinstance(x, str) else self.constant(np.asarray(x)) for x in inputs]
         return self._node(op, names, attributes)
 
@@ -51,29 +51,29 @@ class Emitted:
         return self._node("Constant", [], {"value": self.onnx.numpy_helper.from_array(array)})
 
     def weight(self, name: str, array: ArrayLike, dtype: DTypeLike = np.float32) -> str:
-        """An initializer of floats that is named after the node's result and the attribute."""
+        """Adds a float initializer, and returns its name: the first result of the replaced node, and `name`."""
         named = f"{self._stem}.{name}"
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(np.asarray(array, dtype), named))
         return named
 
     def result(self, i: int, value: str) -> None:
-        """Makes `value` the result i of the replaced node, if the result has a name."""
+        """Makes `value` result i of the replaced node. Does nothing if result i has no name."""
         if i < len(self.node.output) and self.node.output[i]:
             self.nodes.append(self.onnx.helper.make_node("Identity", [value], [self.node.output[i]]))
 
     def is_read(self, i: int) -> bool:
-        """Whether the result i of the replaced node has a name. A result without a name is not read."""
+        """Whether result i of the replaced node has a name. A result without a name is not read."""
         return i < len(self.node.output) and bool(self.node.output[i])
 
     def floats(self, dtype: DTypeLike = np.float32) -> str:
-        """The first operand as floats, in which ai.onnx.ml computes."""
+        """The first operand, cast to floats, because operators of ai.onnx.ml compute with floats."""
         return self.cast(self.node.input[0], dtype)
 
     def cast(self, x: str, dtype: DTypeLike) -> str:
         return self.emit("Cast", x, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def array(self, name: str) -> Array | None:
-        """The array in the attribute `name`, or in `name_as_tensor`. None if both are absent."""
+        """The array in the attribute `name`, or else in `{name}_as_tensor`. Returns None if there is no element."""
         given = self.attributes.get(name)
         given = self.attributes.get(f"{name}_as_tensor") if given is None else given
         if given is None:
@@ -84,7 +84,7 @@ class Emitted:
         return array if array.size else None
 
     def needed(self, name: str) -> Array:
-        """The array that `array(name)` returns. Raises `Unsupported` if the attribute is absent."""
+        """The array that `array(name)` returns. Raises `Unsupported` if `array` returns None."""
         if (array := self.array(name)) is None:
             raise Unsupported(f"its attribute {name} is missing")
         return array
@@ -137,7 +137,7 @@ class Emitted:
         return self.emit("ReduceSum", x, axes=[axis], keepdims=keepdims)
 
     def extreme(self, op: str, x: str, axis: int, keepdims: int = 0) -> str:
-        """The maximum or minimum along an axis; `op` is ReduceMax or ReduceMin."""
+        """The maximum or minimum along an axis. `op` is ReduceMax or ReduceMin."""
         if self.version >= 18:
             return self.emit(op, x, np.asarray([axis]), keepdims=keepdims)
         return self.emit(op, x, axes=[axis], keepdims=keepdims)

@@ -21,7 +21,7 @@ def scaler(e: Emitted) -> None:
 
 
 def normalizer(e: Emitted) -> None:
-    """Each row divided by its norm; a row of zeros is unchanged."""
+    """Emits each row divided by its norm. A row of zeros is unchanged."""
     x, kind = e.floats(), e.attributes.get("norm", "MAX")
     if kind == "MAX":
         size = e.extreme("ReduceMax", e.emit("Abs", x), -1, keepdims=1)
@@ -39,7 +39,7 @@ def binarizer(e: Emitted) -> None:
 
 
 def imputer(e: Emitted) -> None:
-    """The elements that equal a number, or are NaN, replaced by values of their columns."""
+    """Emits the operand in which elements that equal a number, or are NaN, are replaced by the value of the column."""
     old: Array
     if (values := e.array("imputed_value_floats")) is not None:
         x, new = e.floats(), e.weight("imputed_values", values)
@@ -60,7 +60,7 @@ def one_hot_encoder(e: Emitted) -> None:
 
 
 def array_feature_extractor(e: Emitted) -> None:
-    """The columns of the first operand at the indices in the second operand. A vector counts as one row."""
+    """Emits the columns of the first operand whose indices are in the second operand. A vector is one row."""
     rank = len(e.shape(e.node.input[0]))
     index = e.emit("Reshape", e.node.input[1], np.asarray([-1]))
     y = e.emit("Gather", e.node.input[0], index, axis=rank - 1)
@@ -72,7 +72,7 @@ def linear_regressor(e: Emitted) -> None:
 
 
 def linear_classifier(e: Emitted) -> None:
-    """The scores of the classes; a single score s of two classes stands for the scores -s and s."""
+    """Emits the label and the scores of the classes. A single score s for two classes means the scores -s and s."""
     classes, intercepts = class_count(e), e.array("intercepts")
     count = classes if intercepts is None else len(intercepts)
     scores = _linear(e, count)
@@ -86,7 +86,7 @@ def linear_classifier(e: Emitted) -> None:
 
 
 def _linear(e: Emitted, targets: int) -> str:
-    """x coefficients^T + intercepts. The coefficients have a row for each target."""
+    """Emits x coefficients^T + intercepts. The coefficients have a row for each target."""
     weights = np.asarray(e.needed("coefficients"), np.float32).reshape(targets, -1)
     y = e.emit("MatMul", e.floats(), e.weight("coefficients", np.ascontiguousarray(weights.T)))
     if (intercepts := e.array("intercepts")) is None:

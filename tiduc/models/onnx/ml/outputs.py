@@ -16,7 +16,7 @@ def arrays_only(onnx: ModuleType, model: "onnx.ModelProto") -> None:
     """Turns outputs that are maps of probabilities into arrays, and drops outputs of strings. Changes the model in
     place.
 
-    If all outputs are strings, they stay. Each change is reported by a remark.
+    If all outputs are strings, none is dropped. Each change is reported by a remark.
     """
     graph = model.graph
     outputs = {value.name: value for value in graph.output}

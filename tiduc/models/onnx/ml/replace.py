@@ -28,7 +28,7 @@ _TABLE: dict[str, Callable[[Emitted], None]] = {
     "TreeEnsembleClassifier": trees.tree_classifier,
     "TreeEnsembleRegressor": trees.tree_regressor,
 }
-"""The replacement of each operator."""
+"""Maps an operator to the function that emits its replacement."""
 
 _STRINGS = ("CategoryMapper", "CastMap", "DictVectorizer", "LabelEncoder", "ZipMap")
 
@@ -42,7 +42,7 @@ def replace_ml(onnx: ModuleType, model: "onnx.ModelProto") -> None:
         model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
     if all(each.domain != CALL for each in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid(CALL, 1))
-    del graph.value_info[:]  # the types of ai.onnx.ml
+    del graph.value_info[:]  # the declared types are those of results of ai.onnx.ml
     nodes: list[Any] = []
     for node in graph.node:
         if node.domain != ML:
@@ -57,7 +57,7 @@ def replace_ml(onnx: ModuleType, model: "onnx.ModelProto") -> None:
             ValueError,
             IndexError,
             TypeError,
-        ) as error:  # attributes that contradict each other
+        ) as error:  # raised if attributes contradict each other
             raise ParseError(f"{node.op_type} of {_name(node)!r}: {first_line(error)}") from error
     copies = [type(node)() for node in nodes]
     for copy, node in zip(copies, nodes, strict=True):
@@ -73,7 +73,7 @@ def _replaced(e: Emitted) -> list[Any]:
         return e.nodes
     if kind in _STRINGS:
         raise Unsupported(
-            "StableHLO has no strings and maps; apply it before the model, and give numbers as inputs"
+            "StableHLO has no strings and maps; apply the operator before the model, and give numbers as inputs"
         )
     raise Unsupported(f"{kind} of ai.onnx.ml is not supported; known are {', '.join(_TABLE)}")
 

@@ -1,4 +1,4 @@
-"""Transforms of the scores of a model, and labels."""
+"""Emits transforms of the scores of a classifier or regressor, and labels."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.ml.emitted import Emitted
 
 _TINY = np.float32(1e-7)
-"""SOFTMAX_ZERO scales a score of smaller absolute value instead of exponentiating the score."""
+"""If the absolute value of a score is below this limit, SOFTMAX_ZERO scales the score instead of exponentiating it."""
 
 
 def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
-    """The scores after the node's `post_transform`."""
+    """Emits the scores after the transform `kind`. The default is the attribute `post_transform` of the node."""
     kind = kind or e.attributes.get("post_transform", "NONE")
     if kind == "NONE":
         return scores
@@ -27,17 +27,17 @@ def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
         is_zero = e.emit("Equal", total, np.float32(0))
         share = e.emit("Div", parts, e.emit("Where", is_zero, np.float32(1), total))
         return e.emit("Where", is_zero, np.float32(0.5), share)
-    raise Unsupported(f"the post_transform {kind} is not supported; apply it after the model")
+    raise Unsupported(f"the post_transform {kind} is not supported; apply this transform after the model")
 
 
 def label(e: Emitted, scores: str) -> None:
-    """Makes the label of the greatest score the result 0, if that result is read."""
+    """Makes the label of the greatest score result 0 of the node, if result 0 is read."""
     if e.is_read(0):
         e.result(0, labelled(e, e.emit("ArgMax", scores, axis=1, keepdims=0)))
 
 
 def labelled(e: Emitted, places: str) -> str:
-    """The labels at the indices `places` in the list of labels."""
+    """Emits the labels whose indices in the list of labels are `places`."""
     names = ("classlabels_ints", "classlabels_int64s")
     classes = next((x for name in names if (x := e.array(name)) is not None), None)
     if classes is None:
