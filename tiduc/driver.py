@@ -38,9 +38,8 @@ def drive(work: Callable[[], int]) -> int:
             shared.work(work, driver, passed_on)
         arrived = _pass_on(passed_on, worker)
     os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, _ENDING
-    )  # after `waitpid`, the worker's pid may belong to another process
+    # After `waitpid`, the worker's pid may belong to another process, to which no signal may be forwarded.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     _, status = os.waitpid(worker, 0)
     for number in passed_on:
         signal.signal(number, signal.SIG_DFL)
@@ -136,7 +135,7 @@ class _Shared:
     def ended(self, status: int, arrived: list[int]) -> int:
         """The exit status of the driver, given the worker's wait status and the signals that the driver forwarded.
 
-        Prints the messages of native code. If the worker crashed, reports the crash.
+        Prints the messages of native code, and reports a crash of the worker.
         """
         said = _contents(self._said)
         exited = self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED
@@ -147,7 +146,7 @@ class _Shared:
             return os.WEXITSTATUS(status)
         if arrived:
             return 128 + arrived[0]
-        if number in _ENDING:  # a signal that was sent only to the worker
+        if number in _ENDING:  # only the worker received the signal
             os.kill(os.getpid(), number)
         from tiduc.crashes import Crash, report_crash
 
@@ -161,8 +160,8 @@ class _Shared:
 
 
 def _print(said: bytes) -> None:
-    """Prints what native code has printed to standard error."""
-    with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all bytes, unlike `os.write`
+    """Writes `said`, the messages of native code, to standard error."""
+    with suppress(OSError), open(2, "wb", closefd=False) as errors:  # `os.write` may be partial
         errors.write(said)
 
 

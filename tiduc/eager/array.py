@@ -87,7 +87,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     @staticmethod
     def of(value: EagerInput) -> "Array":
-        """An array with this value; a scalar if the value has no dimensions."""
+        """An array with this value. The array is a scalar if the value has no dimensions."""
         return _at(Place(value), is_scalar=value.data.ndim == 0)
 
     # ---- the value -----------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         return data
 
     def detach(self) -> "Array":
-        """An array with the current value that does not require grad."""
+        """An array that has the current value and does not require grad."""
         return _at(Place(EagerInput(Key(), self.data)), self.is_scalar)
 
     def copy(self) -> "Array":

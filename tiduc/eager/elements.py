@@ -17,7 +17,7 @@ class Elements:
 
     @property
     def data(self) -> NDArray[Any]:
-        """The elements."""
+        """The elements as a read-only NumPy array."""
         raise NotImplementedError
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

@@ -89,7 +89,7 @@ def converted(b: StablehloBuilder, x: Value, dtype: "np.dtype[Any]") -> Value:
 
 
 def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """A value converted to another element type. Raises `TypeError` if that would drop an imaginary part."""
+    """x converted to another element type. Raises `TypeError` if the conversion would drop an imaginary part."""
     if x.data.dtype == dtype:
         return x
     if x.data.dtype.kind == "c" and dtype.kind not in "cb":

@@ -40,7 +40,7 @@ class Arithmetic(Protocol[Cotangent]):
     """The operations of a reverse pass on cotangents. Cotangents may be arrays, recorded values or graph values."""
 
     def run(self, step: Any, cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
-        """The cotangents of the inputs in `step.linear.results`."""
+        """Runs the transpose of a step, and returns the cotangents of the inputs in `step.linear.results`."""
 
     def add(self, x: Cotangent, y: Cotangent) -> Cotangent:
         """The sum of two cotangents."""

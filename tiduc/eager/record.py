@@ -48,7 +48,7 @@ class Edge:
 
 @dataclass(eq=False, slots=True)
 class EagerInput:
-    """A value that an invocation reads; it is a leaf if it requires grad and has no trace."""
+    """A value that an invocation reads. The value is a leaf if it requires grad and has no trace."""
 
     key: Hashable
     data: Data
@@ -66,7 +66,7 @@ class EagerOutput:
     slot: int
 
     def read(self, data: Data) -> EagerInput:
-        """The value as an input of another invocation."""
+        """Converts the output to an input of another invocation. `data` is the array of the value."""
         return EagerInput(self.key, data, self.trace, self.requires_grad)
 
 
@@ -203,7 +203,7 @@ def _read(
         read = list(graph.transposed(slots, wrt, given).residuals)
         if len(seen) < len(given):
             read += graph.transposed(slots, wrt, seen).residuals
-    except Unsupported:  # raised again when a derivative is requested
+    except Unsupported:  # the error is raised again when a derivative is requested
         return list(given)
     return list(dict.fromkeys(read))
 

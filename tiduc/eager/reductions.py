@@ -83,9 +83,8 @@ def _reduce(
     name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: StablehloBuilder, x: Value
 ) -> list[Value]:
     wide = converted(b, x, dtype)
-    if (
-        not axes
-    ):  # for a `stablehlo.reduce` over no dimensions, the interpreter and IREE give different results
+    # Emits no `stablehlo.reduce` over no dimensions, because the interpreter and IREE give different results for it.
+    if not axes:
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")

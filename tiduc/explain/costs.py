@@ -31,7 +31,7 @@ class OpCost:
     times: int
 
     def repeated(self, times: int) -> "OpCost":
-        """The cost if the op runs `times` times as often."""
+        """The cost of the op if it runs `times` times as often."""
         totals = self.flops * times, self.transcendentals * times, self.bytes * times, self.times * times
         return OpCost(self.op, self.type, self.place, *totals)
 

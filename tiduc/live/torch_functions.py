@@ -44,9 +44,8 @@ def gradient(function: Differentiable, argnums: int | Sequence[int], has_aux: bo
             aux = pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, aux)
         return (chosen, aux) if has_aux else chosen
 
-    found: Callable[..., Any] = torch.compiler.disable(
-        call
-    )  # if a traced function calls this function, the traced graph ends before the call
+    # If a traced function calls this function, the traced graph ends before the call.
+    found: Callable[..., Any] = torch.compiler.disable(call)
     return found
 
 

@@ -151,7 +151,7 @@ class _Positional(torch.nn.Module):
 
 
 def _refuse(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
-    """Raises `Unsupported` if the graph has weights of its own, or if a tensor is not plain, dense and on the CPU."""
+    """Raises `Unsupported` if the graph contains weights, or if an input is not a plain, dense tensor on the CPU."""
     if any(True for _ in graph.parameters()) or any(True for _ in graph.buffers()):
         raise Unsupported("the graph holds tensors that are not its inputs")
     for x in inputs:

@@ -157,9 +157,8 @@ def _may_be_weight(value: ir.DenseFPElementsAttr, type_: ir.RankedTensorType) ->
 
 def _name(op: IrOp, value: ir.DenseFPElementsAttr, count: int) -> str:
     where = op.location
-    if (
-        isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown()
-    ):  # `freeze` sets such locations
+    # The function `freeze` gives constants such locations.
+    if isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown():
         return str(where.name_str)
     return resource_name(value) or f"constant{count}"
 
@@ -187,9 +186,8 @@ def _array(value: ir.DenseFPElementsAttr) -> Array:
         return np.array(value)
     if dtype.kind == "c":
         return evaluate(str(_returning(value)), ())[0]
-    bits = ir.IntegerType.get_unsigned(
-        8 * dtype.itemsize
-    )  # Python's buffers do not support the types of ml_dtypes
+    # Python's buffers do not support the types of ml_dtypes, so the elements are read as unsigned integers.
+    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 

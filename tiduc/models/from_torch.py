@@ -73,9 +73,8 @@ def from_graph(
     torch = _torch()
     exported = _exported(torch, module, inputs, None, None)
     for node in list(exported.graph.nodes):
-        if (
-            node.op == "call_module" and node.target == "_guards_fn"
-        ):  # checks the shapes of arguments, which are always those of `inputs`
+        # The module `_guards_fn` checks the shapes of arguments. They are always those of `inputs`.
+        if node.op == "call_module" and node.target == "_guards_fn":
             exported.graph.erase_node(node)
     return _model(torch, exported, False, None, constant)
 

@@ -53,9 +53,8 @@ def table(
         weights = weights * ((taps >= 0) & (taps < n))
     if is_antialiased or given.get("exclude_outside"):
         weights = weights / weights.sum(1, keepdims=True)
-    to_edges = np.equal.outer(
-        np.clip(taps, 0, n - 1), np.arange(n)
-    )  # a tap outside the array reads the nearest element of the array
+    # A tap outside the array reads the nearest element of the array.
+    to_edges = np.equal.outer(np.clip(taps, 0, n - 1), np.arange(n))
     kind = weights.dtype
     return matmul(weights, to_edges.astype(kind)), outside
 

@@ -80,9 +80,8 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
-        if (
-            op.name == "ml_program.global"
-        ):  # the state of a random number generator; an op that reads it has no rule
+        # Such a global is the state of a random number generator. An op that reads the state has no rule.
+        if op.name == "ml_program.global":
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
@@ -201,14 +200,8 @@ def _converted(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.convert(operands[0], _tensor(op.result.type).element_type)
 
 
-_PREDICATES = (
-    "EQ",
-    "NE",
-    "LT",
-    "LE",
-    "GT",
-    "GE",
-)  # in the order of arith; the predicates after these are unsigned
+# The predicates of `arith.cmpi` in the order of their numbers. The predicates with higher numbers are unsigned.
+_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
 def _compare(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:

@@ -102,11 +102,11 @@ class Model(Program):
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> "Executable":
-        """Compiles the model so that it reads its weights from an archive, and writes the archive (`.irpa`,
-        `.safetensors`).
+        """Compiles the model to a module that reads the weights from an archive, and writes the archive.
 
-        The compiled module takes the inputs that are not weights. To load the module elsewhere, name the archive:
-        `tiduc.runtime.load(module, parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
+        The suffix of the archive is `.irpa` or `.safetensors`. The compiled module takes the inputs that are not
+        weights. To load the module elsewhere, name the archive: `tiduc.runtime.load(module, parameters=archive)`.
+        Raises `CompileError` if IREE cannot compile the model.
         """
         # Imported here, because the import of IREE takes longer than that of all of tiduc.
         from tiduc.backends.iree.build import build

@@ -83,7 +83,7 @@ class FlatTable:
         return self.at(place)
 
     def at(self, place: int) -> "FlatTable":
-        """The table to which the offset at a position leads."""
+        """The table to which the offset at position `place` points."""
         return FlatTable(self.data, place + self._number("I", place))
 
     def byte(self, field: int) -> int:

@@ -19,9 +19,8 @@ def _mod(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
         return None
     rest = nodes.emit("Mod", x, y, fmod=1)
-    if (
-        zero.dtype.kind == "f"
-    ):  # torch-mlir multiplies by the divisor, which gives NaN if the divisor is infinite
+    # torch-mlir multiplies by the divisor, which gives NaN if the divisor is infinite.
+    if zero.dtype.kind == "f":
         whole = nodes.emit("Equal", nodes.emit("Abs", y), np.asarray(np.inf, zero.dtype))
         finite = nodes.emit("Less", nodes.emit("Abs", x), np.asarray(np.inf, zero.dtype))
         rest = nodes.emit("Where", nodes.emit("And", whole, finite), x, rest)
@@ -76,9 +75,8 @@ def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     kind = nodes.onnx.TensorProto
     x = nodes.emit("Cast", node.input[0], to=kind.INT32)
     y = nodes.emit(node.op_type, x, *node.input[1:], **nodes.attributes(node))
-    return nodes.emit(
-        "Greater", y, np.zeros((), np.int32)
-    )  # if there are no elements, the maximum is the lowest integer
+    # If there are no elements, the maximum is the lowest integer, and the result is False.
+    return nodes.emit("Greater", y, np.zeros((), np.int32))
 
 
 def _hardmax(nodes: Nodes, node: "onnx.NodeProto") -> str | None:

@@ -70,9 +70,8 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
         return model
     try:
         converted = onnx.version_converter.convert_version(model, _WANTED)
-    except (
-        Exception
-    ):  # raised by onnx for an operator that it cannot convert, but torch-mlir may still lower the operator
+    except Exception:
+        # onnx cannot convert an operator of the model, but torch-mlir may still lower this operator.
         return model
     converted.ir_version = model.ir_version
     return converted
