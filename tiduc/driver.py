@@ -161,7 +161,7 @@ class _Shared:
 
 def _print(said: bytes) -> None:
     """Writes `said`, the messages of native code, to standard error."""
-    with suppress(OSError), open(2, "wb", closefd=False) as errors:  # `os.write` may be partial
+    with suppress(OSError), open(2, "wb", closefd=False) as errors:  # `os.write` may write only a part
         errors.write(said)
 
 

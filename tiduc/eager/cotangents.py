@@ -63,7 +63,7 @@ def cotangents(
 
 
 class _WantedKeys:
-    """A container of the keys of values that need a cotangent, because it becomes the `grad` of a living array."""
+    """A container of keys. It contains the key of a value if an array that still exists needs the value's cotangent."""
 
     def __contains__(self, key: object) -> bool:
         return (

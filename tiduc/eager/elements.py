@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Elements:
-    """Attributes and conversions with the names of NumPy's. They read the elements in `data`.
+    """Attributes and conversions with the names that NumPy's arrays use. They read the elements in `data`.
 
     `float`, `int` and `complex` call `__array__`, which raises an error for an array that requires grad. `item`,
     `tolist` and `bool` read `data` directly.

@@ -28,9 +28,9 @@ _FACTORS: dict[str | None, Callable[[int, bool], float]] = {
     "ortho": lambda n, inverse: sqrt(n) if inverse else 1 / sqrt(n),
     "forward": lambda n, inverse: n if inverse else 1 / n,
 }
-"""For each normalization of NumPy: the factor by which the result of StableHLO's transform is multiplied.
+"""Maps a normalization of NumPy to a function that returns the factor for the result of StableHLO's transform.
 
-The arguments are the number of points, and whether the transform is inverse.
+The arguments of the function are the number of points, and whether the transform is inverse.
 """
 
 

@@ -106,7 +106,7 @@ class Trace:
         return visible(self.graph, self.given)
 
     def read(self, value: Value) -> EagerInput:
-        """A residual as an input of another invocation. It is an input or an output of this invocation."""
+        """Converts a residual, which is an input or an output of this invocation, to an input of another invocation."""
         data = self.saved[value]
         if value in self.graph.inputs:
             edge = self.edges[self.graph.inputs.index(value)]

@@ -48,9 +48,9 @@ def parameters(function: NumpyFunction) -> Mapping[str, Parameter]:
 
 
 def _with_parameters(function: NumpyFunction, implementation: NumpyFunction) -> NumpyFunction:
-    """A function that takes NumPy's parameters, and calls the implementation with those that it declares.
+    """A function that takes NumPy's parameters, and calls the implementation.
 
-    Raises `TypeError` for another argument, unless the argument is None or NumPy's default.
+    Raises `TypeError` for an argument whose parameter the implementation lacks, unless it is None or NumPy's default.
     """
     known, own = parameters(function), parameters(implementation)
     if not known or any(p.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for p in own.values()):

@@ -130,7 +130,7 @@ class GraphProgram:
         return any(memory.count(memory[i]) > 1 for _, i in self._updated)
 
     def _operands(self, inputs: Sequence[Input]) -> list[torch.Tensor]:
-        """The arguments of the program: the inputs, of which those that the graph changes are copied, and new seeds."""
+        """The arguments of the program: inputs and new random seeds. Inputs that the graph changes are copied."""
         changed = {i for _, i in self._updated}
         tensors: Sequence[torch.Tensor] = inputs
         return [
@@ -139,7 +139,7 @@ class GraphProgram:
 
 
 class _Positional(torch.nn.Module):
-    """A module that calls a graph. `torch.export` names its inputs `args_0`, `args_1`, and so on."""
+    """A module that calls a graph. `torch.export` names the inputs of the module `args_0`, `args_1`, and so on."""
 
     def __init__(self, graph: torch.fx.GraphModule) -> None:
         super().__init__()

@@ -248,7 +248,7 @@ class OwnDerivatives:
             def function(*given: "jax.Array") -> list["jax.Array"]:
                 results = call.whole(*map(stop, given), throws=level == 0)
                 x = call.solution(solver, given)
-                if level == 0:  # the values are those of `results`, which are NaN if the solve failed
+                if level == 0:  # x gets the values in `results`, which are NaN if the solve failed
                     x = [z + stop(y - z) for y, z in zip(results, x, strict=False)]
                 return [*x, *results[len(x) :]]
 

@@ -29,9 +29,9 @@ _DEEPEST = 200
 class Export:
     """The parts of an export that a program needs.
 
-    `module` is a portable artifact, bytecode or text. The arguments of the function are pytrees, and the module takes
-    those of their leaves whose indices are in `kept`. `kept` is None if the export does not list these indices.
-    `arguments` and `results` are the paths of all leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact, bytecode or text. The arguments of the function are pytrees. `kept` has the indices
+    of the leaves that the module takes, or is None if the export does not list these indices. `arguments` and `results`
+    are the paths of all leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes

@@ -19,7 +19,7 @@ _VALUES = (bool, int, str, bytes, type(None), type, np.dtype)
 
 
 class RuleKeys:
-    """Computes keys. Holds a reference to each object whose identity is part of a key, so Python cannot reuse it."""
+    """Computes keys. Keeps each object whose identity is part of a key, so that no new object gets this identity."""
 
     def __init__(self) -> None:
         self._kept: list[object] = []

@@ -71,7 +71,7 @@ def primitives() -> "tuple[jax.extend.core.Primitive, ...]":
 
 
 def _internal(name: str) -> Any:
-    """An attribute of the module of equinox that defines primitives, which is not public."""
+    """An attribute of equinox's private module of primitives."""
     return getattr(sys.modules["equinox.internal._primitive"], name)
 
 
@@ -113,7 +113,10 @@ class LineaxSolve:
 
     @property
     def is_kept_for_tangents(self) -> bool:
-        """Whether a call on a tangent becomes a solver of tiduc. Ops of iterative solvers (LSMR) are not linear."""
+        """Whether a call on a tangent becomes a solver of tiduc. It does if the solver iterates, as LSMR does.
+
+        The ops of an iterative solver are not linear.
+        """
         if not self.is_solve or not self._has_one_type:
             return False
         types = self.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._types])
@@ -130,7 +133,7 @@ class LineaxSolve:
         return len(types) == 1 and types <= SOLVABLE
 
     def without_tangents(self) -> frozenset[int]:
-        """The operands of the primitive that have no tangents: those that are not of the operator or the vector."""
+        """The operands of the primitive that have no tangents: all except those of the operator and the vector."""
         return frozenset(range(self._count)).difference(self._moving) if self.is_solve else frozenset()
 
     def without_right_side(self) -> frozenset[int]:
@@ -199,7 +202,7 @@ class LineaxSolve:
         return sum(x.size for x in self._leaves(self._in))
 
     def _arguments(self, dynamic: Sequence[object]) -> tuple[Any, ...]:
-        """The tuple (operator, state, vector, options, solver, throw). `dynamic` has the leaves that are operands."""
+        """The tuple (operator, state, vector, options, solver, throw). `dynamic` are its leaves that are not static."""
         rest, missing = iter(dynamic), _internal("_missing_dynamic")
         leaves = [next(rest) if x is missing else x for x in self._parameters["static"]]
         return tuple(self._jax.tree_util.tree_unflatten(self._parameters["treedef"], leaves))

@@ -306,9 +306,10 @@ def _always_goes(
 ) -> bool:
     """Whether the condition of a loop is always true.
 
-    This is so if the initial condition is true, and the body returns the constant true or its own argument. `name` is
-    the condition that the body returns, and `argument` is the condition that the body takes. `given` is the name of the
-    initial condition, or "" if there is none. `condition` is its value if it is constant, else None.
+    This is so if the initial condition is true or absent, and the body returns a true constant or its own argument.
+    `name` is the condition that the body returns, and `argument` is the condition that the body takes. `given` is the
+    name of the initial condition, or "" if it is absent. `condition` is the value of the initial condition if that is
+    constant, else None.
     """
     if given and (condition is None or not np.all(condition)):
         return False

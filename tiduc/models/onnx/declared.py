@@ -41,10 +41,10 @@ def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
 
 
 def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Emits a node whose axes are known only at run time.
+    """Replaces a node whose axes are known only at run time, and returns the name of the result.
 
-    Emits the node for all axes that match the declared shape, and selects the result for the axes at run time. Returns
-    None if the node is of another kind, or if no axes or too many axes match.
+    Emits the node for each choice of axes that matches the declared shape, and selects the result for the axes given at
+    run time. Returns None if the node has no such axes, or if no choice or too many choices match.
     """
     i = 1 if node.op_type.startswith("Reduce") else _AXIS.get(node.op_type)
     if i is None or i not in _undecided(nodes, node) or not _all_static(nodes, node):

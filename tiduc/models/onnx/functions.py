@@ -1,4 +1,4 @@
-"""Expands those ONNX operators that torch-mlir cannot lower into ONNX's function definitions of the operators."""
+"""Expands ONNX operators that torch-mlir cannot lower. ONNX defines these operators as functions of others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
@@ -134,8 +134,8 @@ def _bound(
 ) -> "onnx.NodeProto":
     """A copy of a node in a definition. `names` maps names in the definition to names in the model.
 
-    `given` has the attributes of the node that the definition replaces. A name that `names` lacks is added to it, with
-    the prefix.
+    `given` has the attributes of the node that the definition replaces. If `names` lacks a name, it is added to `names`
+    and mapped to the name with the prefix.
     """
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)

@@ -51,13 +51,13 @@ class Emitted:
         return self._node("Constant", [], {"value": self.onnx.numpy_helper.from_array(array)})
 
     def weight(self, name: str, array: ArrayLike, dtype: DTypeLike = np.float32) -> str:
-        """Adds a float initializer, and returns its name: the first result of the replaced node, and `name`."""
+        """Adds a float initializer. Returns its name, which consists of the node's first result and `name`."""
         named = f"{self._stem}.{name}"
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(np.asarray(array, dtype), named))
         return named
 
     def result(self, i: int, value: str) -> None:
-        """Makes `value` result i of the replaced node. Does nothing if result i has no name."""
+        """Sets result i of the replaced node to `value`. Does nothing if result i has no name."""
         if i < len(self.node.output) and self.node.output[i]:
             self.nodes.append(self.onnx.helper.make_node("Identity", [value], [self.node.output[i]]))
 

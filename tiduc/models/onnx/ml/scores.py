@@ -31,7 +31,7 @@ def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
 
 
 def label(e: Emitted, scores: str) -> None:
-    """Makes the label of the greatest score result 0 of the node, if result 0 is read."""
+    """Sets result 0 of the node to the label of the greatest score, if result 0 is read."""
     if e.is_read(0):
         e.result(0, labelled(e, e.emit("ArgMax", scores, axis=1, keepdims=0)))
 
