@@ -209,7 +209,7 @@ def _geometry(x: torch.Tensor) -> Geometry:
 
 
 def _state(x: Input) -> tuple[object, object, object]:
-    """The geometry of an input, its memory, and its state in PyTorch's autograd. For a number: the number, None, None."""
+    """The geometry of an input, its memory, and its state in autograd. Returns (x, None, None) for a number x."""
     if not isinstance(x, torch.Tensor):
         return x, None, None
     return _geometry(x), _memory(x), (x.requires_grad, x.grad_fn)
