@@ -1,4 +1,4 @@
-"""pictures: a program as HTML for a notebook, with its signature and, if Graphviz is installed, its graph."""
+"""pictures: shows a program as HTML in a notebook: its signature and, if Graphviz is installed, its graph."""
 
 import html
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from tiduc.view.fold import fold
 from tiduc.view.read import read_picture
 
 LARGEST = 150
-"""The most boxes, after folding, of a picture that is drawn, because Graphviz takes long for more boxes."""
+"""A picture with more boxes than this number, after folding, is not drawn, because Graphviz would take long."""
 
 
 def as_html(program: Function) -> str:
-    """A table of the inputs and outputs, above the picture of the lowered program; see `docs/view.md`."""
+    """A table of the program's inputs and outputs, followed by a picture of the lowered program. See `docs/view.md`."""
     rows = [*_rows("input", program.inputs), *_rows("output", program.outputs)]
     table = f"<table><caption>@{html.escape(program.name)}</caption>{''.join(rows)}</table>"
     return f"<div>{table}{_picture(program)}</div>"
@@ -30,7 +30,7 @@ def _rows(kind: str, ports: Sequence[Port]) -> list[str]:
 
 
 def _picture(program: Function) -> str:
-    """The picture as SVG, or a sentence with the reason why there is none."""
+    """The picture as SVG. If there is no picture, returns a sentence with the reason."""
     inputs = smooth(program, program.inputs)
     active = [i for i, port in enumerate(program.inputs) if port in inputs]
     module = program.module

@@ -1,17 +1,22 @@
-"""The stages of tiduc, in order. Read this file first, then `passes/linearize.py`, the heart of the compiler.
+"""Lists the stages of tiduc, in order. Read this file first, then `passes/linearize.py`, the heart of the compiler.
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
-        --linearize--> + a linear graph (JVP) --linear_transpose--> + a linear graph (VJP) --> ... in any order
-        --batch--> + a graph that computes either of them for many tangents or cotangents at once (vmap)
-        --jet--> + a graph of Taylor coefficients of any order
-        --materialize_merge--> one flat graph --structure--> one with StableHLO's loops
-        --rematerialize--> one that needs less memory --lower--> a StableHLO function
+        --linearize--> adds a linear graph (JVP)
+        --linear_transpose--> adds a linear graph (VJP)
+        --batch--> adds a graph that computes a JVP or VJP for many tangents or cotangents at once (vmap)
+        --jet--> adds a graph of Taylor coefficients of any order
+        --materialize_merge--> one flat graph
+        --structure--> a flat graph with StableHLO's loops
+        --rematerialize--> a flat graph that needs less memory
+        --lower--> a StableHLO function
         --compile--> a compiled program, which takes arrays and returns arrays
 
-For derivatives of higher order, `linearize` runs again on a view with linear graphs, without merging first.
+The four stages that add graphs can run repeatedly and in any order. For derivatives of higher order, `linearize` runs
+again on a view with linear graphs, without merging first.
 
-`Program` (`program.py`) runs the stages: `load` runs the first three, the methods `jvp`, `vjp`, `grad` and `hvp` run
-those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
+`load` runs the first three stages and returns a `Program` (`program.py`). The methods `jvp`, `vjp`, `grad` and `hvp` of
+`Program` run the stages in `DERIVATIVES`. When text or a compiled program is requested, `run_stages` runs the stages in
+`LOWERING`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,18 +46,18 @@ from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
 
 Step = Callable[[Function, Any, Sequence[Any]], Any]
-"""(program, result of the previous stage, names) -> result of the stage.
+"""Runs a stage of `LOWERING`: (program, result of the previous stage, separated) -> result of the stage.
 
-Loops that depend on the named values stay separate.
+`separated` has keys of inputs. Loops that depend on these inputs are not fused with loops that do not.
 """
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name, the function that runs it, and names of the input and result of the function.
+    """A stage: its name, the function that runs it, and descriptions of what the function takes and returns.
 
-    The command line's `--stop-after` takes the name. Stages that lower a program have a `step`, which calls the
-    function with the parts of the program that it needs.
+    The name is a value of the option `--stop-after`. Stages in `LOWERING` have a `step`, which calls the function with
+    the data of a program.
     """
 
     name: str
@@ -66,7 +71,7 @@ class Stage:
 
 
 def _merge(program: Function, _: object, separated: Sequence[str]) -> Graph:
-    """The flat graph of a program, with the attributes of its function, arguments and results."""
+    """Merges the graphs of a program to a flat graph with the attributes of the function, arguments and results."""
     outputs, inputs = program.outputs, program.inputs
     values, keys = [port.value for port in outputs], [port.key for port in inputs]
     graph = materialize_merge(program.view, values, keys, program.opset, program.name)
@@ -84,15 +89,15 @@ def _structure(program: Function, flat: Graph, separated: Sequence[str]) -> Grap
 
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
-    """The flat graph, changed so that it fits the program's memory budget.
+    """Rewrites the flat graph so that it fits the program's memory budget.
 
-    Loops with memory "auto" may keep fewer residuals.
+    Loops whose memory option is "auto" may store fewer residuals.
     """
     return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 
 def loops_of(program: Function, separated: Sequence[str] = ()) -> Loops:
-    """The loops of a program. If their memory option is "auto", a budget may make them keep fewer residuals."""
+    """The loops of a program. If its `loop_memory` is "auto", a memory budget may let loops store fewer residuals."""
     view, opset, is_free = program.view, program.opset, program.loop_memory == "auto"
 
     def structured(memory: str, chosen: Mapping[int, str]) -> Graph:
@@ -126,7 +131,7 @@ STAGES = (
 )
 
 LOWERING = tuple(stage for stage in STAGES if stage.step is not None)
-"""The stages from the graphs of a program to StableHLO."""
+"""The stages that lower the graphs of a program to StableHLO."""
 
 DERIVATIVES: dict[str, dict[str, str]] = {
     "jvp": {"linearize": "jvp"},
@@ -138,13 +143,16 @@ DERIVATIVES: dict[str, dict[str, str]] = {
     "laplacian": {"batch": "laplacian"},
     "jet": {},
 }
-"""For each derivative: the stages that add graphs, in order, each with the method of `Program` that ends with it."""
+"""Maps the name of a derivative to the stages that add graphs for it, in order.
+
+Each stage is mapped to the method of `Program` whose last graph it adds.
+"""
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:
-    """The names of the stages after which a program, or one of its `derivatives`, can be printed.
+    """The names of the stages after which the command line can print a program or one of its `derivatives`.
 
-    A derivative may itself be a stage, such as a jet.
+    The name of a derivative, such as "jet", may also be the name of a stage.
     """
     names = {"import", *(stage.name for stage in LOWERING)}
     for derivative in derivatives:
@@ -153,7 +161,7 @@ def stops(derivatives: Sequence[str]) -> list[str]:
 
 
 def lowering(until: str) -> list[Stage]:
-    """The stages of `LOWERING` up to the stage `until`; none for an earlier stage."""
+    """The stages of `LOWERING` up to and including the stage `until`. Empty if `until` is not in `LOWERING`."""
     names = [stage.name for stage in LOWERING]
     return list(LOWERING[: names.index(until) + 1]) if until in names else []
 
@@ -161,9 +169,9 @@ def lowering(until: str) -> list[Stage]:
 def run_stages(
     program: Function, stages: Sequence[Stage], result: Graph | None = None, separated: Sequence[str] = ()
 ) -> Any:
-    """Runs consecutive stages of `LOWERING`, and returns the last result.
+    """Runs consecutive stages of `LOWERING`, and returns the result of the last stage.
 
-    `result` is the result of the stage before the first.
+    `result` is the result of the stage before `stages`.
     """
     for stage in stages:
         assert stage.step is not None
@@ -172,7 +180,7 @@ def run_stages(
 
 
 def written(program: Function, flat: Graph) -> Any:
-    """The `ir.Module` of a flat graph and of the graphs that it calls."""
+    """An `ir.Module` with a flat graph, the graphs that it calls, and the program's other functions."""
     module = ir.Module.create()
     for op in program.beside:
         module.body.append(op.clone())

@@ -1,4 +1,4 @@
-"""Ports: the arguments and results of a program, with their names, types and values in the graphs."""
+"""Ports: the arguments and results of a program, with their names, their types, and their values in the graphs."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 Wrt = Sequence[int | str] | int | str | None
-"""Inputs to differentiate with respect to, by position or name.
+"""The inputs with respect to which a program is differentiated, by position or name.
 
-None: all inputs that have tangents and are not frozen.
+None means all inputs that have tangents and are not frozen.
 """
 
 _PRINTED = re.compile(r"arg([0-9]{1,9})")
@@ -29,7 +29,7 @@ _PRINTED = re.compile(r"arg([0-9]{1,9})")
 
 @dataclass(frozen=True)
 class Port:
-    """One argument or result of a program: its name, its MLIR type, and the attributes in the MLIR signature."""
+    """An argument or result of a program: its name, its MLIR type, and its attributes in the MLIR signature."""
 
     name: str
     type: Any
@@ -38,14 +38,14 @@ class Port:
 
 @dataclass(frozen=True)
 class InputPort(Port):
-    """One argument of a program, and its key in the graphs."""
+    """An argument of a program, and the key that identifies it in the graphs."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class OutputPort(Port):
-    """One result of a program, and its value in the graphs, or a zero."""
+    """A result of a program, and its value in the graphs, or a symbolic `Zero`."""
 
     value: Value | Zero
 
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=Port)
 
 
 class Function(Protocol):
-    """The part of a `Program` that modules below `program.py` use: its ports, and the view and rules behind them."""
+    """The properties of `Program` that modules use which `program.py` imports."""
 
     @property
     def name(self) -> str: ...
@@ -82,21 +82,21 @@ class Function(Protocol):
 
 
 def smooth(program: Function, ports: Sequence[P]) -> list[P]:
-    """The ports whose type has tangents."""
+    """The ports whose types have tangents, such as tensors of floats."""
     return [port for port in ports if program.opset.builder.tangent_type(port.type) is not None]
 
 
 def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
-    """The reason why training skips a weight unless the user names it; "" without a reason.
+    """The reason why training skips a weight unless the user names the weight. Returns "" if there is no reason.
 
-    `kinds` are the attributes to read.
+    `kinds` are the names of the attributes that may have the reason.
     """
     reasons = [port.attributes and readable(ir.DictAttr(port.attributes), kind) for kind in kinds]
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
 
 def with_attributes(port: P, more: Mapping[str, ir.Attribute]) -> P:
-    """The port with further attributes."""
+    """A copy of the port with the additional attributes `more`."""
     own = {} if port.attributes is None else named_attributes(port.attributes)
     return replace(port, attributes=ir.DictAttr.get({**own, **more}))
 
@@ -104,14 +104,15 @@ def with_attributes(port: P, more: Mapping[str, ir.Attribute]) -> P:
 def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
     """The inputs that `wrt` names. Raises `RequestError` for an unknown, repeated or nondifferentiable input.
 
-    Without `wrt`, all inputs that have tangents and are not frozen. Raises `RequestError` if all of these are frozen.
+    If `wrt` is None, returns all inputs that have tangents and are not frozen. Raises `RequestError` if all inputs with
+    tangents are frozen.
     """
     if wrt is None:
         able = smooth(program, program.inputs)
         free = [port for port in able if not held_because(port, (FROZEN,))]
         if able and not free:
             listed = ", ".join(f"{port.name} ({held_because(port)})" for port in able)
-            raise RequestError(f"name inputs in wrt: without it, no derivative is taken in {listed}")
+            raise RequestError(f"name inputs in wrt, because all of them are frozen: {listed}")
         return free
     wrt = wrt if isinstance(wrt, str) or not isinstance(wrt, Iterable) else list(wrt)
     if (name := _constant_in(program, wrt)) is not None:
@@ -127,7 +128,10 @@ def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
 
 
 def _constant_in(program: Function, wrt: Wrt) -> str | None:
-    """The first name in `wrt` that belongs to a constant, such as a weight, but not to an input; else None."""
+    """The first name in `wrt` that is the name of a constant, such as a weight, and not of an input.
+
+    Returns None if there is no such name.
+    """
     inputs = {port.name for port in program.inputs}
     entries = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
     unknown = [entry for entry in entries if isinstance(entry, str) and entry not in inputs]
@@ -141,7 +145,7 @@ def _constant_in(program: Function, wrt: Wrt) -> str | None:
 
 
 def described(port: Port) -> SignatureValue:
-    """The name and the array type of a port. Raises `RequestError` if the port's values cannot be passed as arrays."""
+    """The name and the array type of a port. Raises `RequestError` if the port's type is not that of an array."""
     spelled = str(port.type)
     try:
         # After a comma, the type may have an encoding, such as the bounds of dynamic dimensions.
@@ -153,7 +157,7 @@ def described(port: Port) -> SignatureValue:
 
 
 def shown(ports: Sequence[Port]) -> str:
-    """The ports of a signature as a text in parentheses. A port that is not an array is shown by its MLIR type."""
+    """The ports as a text in parentheses, for a signature. A port that is not an array is shown with its MLIR type."""
 
     def one(port: Port) -> str:
         try:
@@ -165,10 +169,10 @@ def shown(ports: Sequence[Port]) -> str:
 
 
 def select_ports(ports: Sequence[P], wrt: object) -> list[P]:
-    """The ports that `wrt` names, by position, by name or as a list.
+    """The ports that `wrt` selects. `wrt` is a position, a name, or a list of positions and names.
 
-    `argN` selects the port at position N, as MLIR prints arguments, if no port has this name. Raises `RequestError` for
-    unknown or repeated ports.
+    If no port has the name `argN`, which MLIR prints for arguments without a name, it selects the port at position N.
+    Raises `RequestError` for unknown or repeated ports.
     """
     if isinstance(wrt, str | Integral):
         entries: Iterable[object] = [wrt]
@@ -192,7 +196,7 @@ def select_ports(ports: Sequence[P], wrt: object) -> list[P]:
 
 
 def _position(entry: object) -> int | None:
-    """The position for an entry of `wrt`: a number, or `argN`."""
+    """The position that an entry of `wrt` gives as a number or as `argN`. Returns None for other entries."""
     if isinstance(entry, Integral) and not isinstance(entry, bool):
         return int(entry)
     printed = _PRINTED.fullmatch(entry) if isinstance(entry, str) else None
@@ -200,7 +204,7 @@ def _position(entry: object) -> int | None:
 
 
 def with_ports(ports: Sequence[P], more: Sequence[P]) -> tuple[P, ...]:
-    """The ports, then `more`, with numbers appended to names that are taken."""
+    """The ports followed by `more`. If a name in `more` is already in use, a number is appended to it."""
     names = {port.name for port in ports}
     added = []
     for port in more:
@@ -214,14 +218,14 @@ def with_ports(ports: Sequence[P], more: Sequence[P]) -> tuple[P, ...]:
 
 
 ALIASED = "tf.aliasing_output"
-"""Attribute of a donated argument: the index of the output that may reuse the argument's buffer."""
+"""The attribute of a donated argument. Its value is the index of the output that may reuse the argument's buffer."""
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
     """The attributes of each port, including its name unless the name is the default, such as `arg0`.
 
-    Drops the alias of an output unless `same` holds its position. `same` holds the positions of outputs that the source
-    program has, too.
+    `same` has the positions of outputs that are also outputs of the source program. The attribute `ALIASED` of a port
+    is dropped if it refers to another output.
     """
     described = []
     for i, port in enumerate(ports):
@@ -235,7 +239,7 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
 
 
 def ports_of(graph: Graph) -> tuple[tuple[InputPort, ...], tuple[OutputPort, ...]]:
-    """The inputs and outputs of a graph. Names and attributes are those of the imported function."""
+    """The inputs and outputs of an imported graph, with the names and attributes of the function."""
     results = [y for y in graph.outputs if y is not None]
     arg_attrs = graph.attributes.get("arg_attrs") or [None] * len(graph.inputs)
     res_attrs = graph.attributes.get("res_attrs") or [None] * len(results)
@@ -251,10 +255,10 @@ def ports_of(graph: Graph) -> tuple[tuple[InputPort, ...], tuple[OutputPort, ...
 
 
 def result_name(attributes: ir.DictAttr | None, position: int, location: ir.Location) -> str:
-    """The name of a result: its `tidu.name`, else the path that JAX gives in `jax.result_info`, else `resultN`.
+    """The name of a result: its `tidu.name`, otherwise JAX's path in `jax.result_info`, otherwise `resultN`.
 
-    JAX's path of the output "loss" of a dictionary is `result['loss']`. Paths without names, such as `result[0]`, only
-    repeat the position.
+    JAX's path for the entry "loss" of a dictionary is `result['loss']`. A path without names, such as `result[0]`, is
+    not used, because it only repeats the position.
     """
     default = f"result{position}"
     if attributes is None:

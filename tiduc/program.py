@@ -1,4 +1,4 @@
-"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad`, `jet` and others return new programs."""
+"""Defines `Program`, a StableHLO program whose methods `jvp`, `vjp`, `grad`, `jet` and others return new programs."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -51,18 +51,18 @@ if TYPE_CHECKING:
 class Program:
     """An immutable StableHLO program.
 
-    Programs derived from one file share a view, so that no graph is computed twice. `inputs` and `outputs` are the
-    signature. Graphs are merged and lowered only when the program's text or module is read.
+    All programs derived from one file share a view, so that each graph is computed only once. `inputs` and `outputs`
+    are the signature. Graphs are merged and lowered only when the program's text or module is read.
     """
 
     view: View
     name: str
     inputs: tuple[InputPort, ...]
     outputs: tuple[OutputPort, ...]
-    beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
-    opset: OpSet = OPSET  # the rules that differentiate it
-    loop_memory: str = "auto"  # how reverse-mode loops store residuals: stack, sqrt, log, auto
-    memory: str = ""  # the budget: 100MB, 0.3x, min; empty for no limit
+    beside: tuple[Any, ...] = ()  # other ops of the module: functions for custom calls, and Shardy's meshes
+    opset: OpSet = OPSET  # the derivative rules of ops
+    loop_memory: str = "auto"  # how reverse-mode loops store residuals: stack, sqrt, log or auto
+    memory: str = ""  # the memory budget, such as 100MB, 0.3x or min; empty for no limit
 
     # ---- derivatives and batches ---------------------------------------------------------------------------
 
@@ -70,9 +70,9 @@ class Program:
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
         """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
 
-        With `batch`, tangents have a leading dimension of that size, as under vmap. Otherwise each tangent has the
-        shape of its primal. Raises `RequestError` if `wrt` is unknown, repeated or not differentiable, and
-        `Unsupported`, with the op and its location, if an op that a tangent reaches has no rule.
+        Each tangent has the shape of its primal. With `batch`, it has an additional leading dimension of that size, as
+        under vmap. Raises `RequestError` if `wrt` is unknown, repeated or not differentiable, and `Unsupported`, with
+        the op and its location, if an op that a tangent reaches has no rule.
         """
         tangents, results = jvp(self, wrt, batch)
         return self._with_inputs(tangents, results)
@@ -81,17 +81,17 @@ class Program:
     def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
-        With `conjugate`, complex seeds and results are conjugated, as in JAX. With `batch`, cotangents have a leading
-        dimension of that size. Shapes and errors are as in `jvp`.
+        With `conjugate`, complex seeds and results are conjugated, as in JAX. With `batch`, cotangents have an
+        additional leading dimension of that size. Raises the errors of `jvp`.
         """
         cotangents, results = vjp(self, wrt, conjugate, batch)
         return self._with_inputs(cotangents, results)
 
     @stage
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
-        """(primals...) -> ((the output, if `value`), cotangents of wrt...), for one real scalar float output.
+        """(primals...) -> (the output if `value`, gradients of wrt...), for a program with one real scalar output.
 
-        `conjugate` is as in `vjp`. Raises `RequestError` for other outputs, and the errors of `jvp`.
+        `conjugate` is as in `vjp`. Raises `RequestError` if the program has other outputs, and the errors of `jvp`.
         """
         return self._with_results(grad(self, wrt, conjugate), value)
 
@@ -108,9 +108,9 @@ class Program:
 
     @stage
     def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals...) -> (y and its derivatives of orders 1 to `order`) for each differentiable output y.
+        """(primals...) -> (y and its derivatives of orders 1 to `order`, for each differentiable output y).
 
-        `wrt` is the scalar input to differentiate with respect to. Raises `RequestError` if `wrt` is not one scalar
+        The derivatives are with respect to `wrt`, a scalar input. Raises `RequestError` if `wrt` is not one scalar
         input, or if the factorial of the order exceeds the range of an output's type.
         """
         return self._with_results(derivatives_of(self, order, wrt), value=False)
@@ -133,12 +133,12 @@ class Program:
         sparsity: Sparsity = None,
         compressed: str | None = None,
     ) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
+        """(primals...) -> (outputs... if `value`, Jacobian of each output with respect to each of wrt...).
 
-        A derivative's shape is the shape of its output followed by the shape of its input. `mode` is "forward",
+        The shape of a Jacobian is the shape of its output followed by the shape of its input. `mode` is "forward",
         "reverse" or "auto": the cheapest of forward mode, reverse mode, and a product of Jacobians at a bottleneck.
         With `sparsity` "auto" or a pattern, columns or rows without common nonzeros share a seed; "diagonal" and
-        "block-diagonal" return only the diagonal or the diagonal blocks. With `compressed` "csr" or "csc", a derivative
+        "block-diagonal" return only the diagonal or the diagonal blocks. With `compressed` "csr" or "csc", a Jacobian
         is the vector of its nonzeros, whose positions are in `patterns`. Raises `RequestError` for complex inputs or
         dynamic shapes.
         """
@@ -152,29 +152,33 @@ class Program:
         sparsity: Sparsity = None,
         compressed: str | None = None,
     ) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
+        """(primals...) -> (outputs... if `value`, second derivatives of each output for each pair of wrt...).
 
-        The shape of each is the shape of its output followed by the shapes of its two inputs. Options and errors are as
-        in `jacobian`.
+        The shape of a second derivative is the shape of its output followed by the shapes of its two inputs. Options
+        and errors are as in `jacobian`.
         """
         return self._with_results(hessian(self, wrt, sparsity, compressed), value)
 
     def rematerialize(self, memory: str) -> "Program":
-        """The program with a memory budget, which derivatives of the program inherit.
+        """The program with a memory budget. Derivatives of the returned program have the same budget.
 
-        `memory` is a number of bytes such as "100MB", which includes arguments and results; a share such as "0.3x" of
-        the bytes that the program needs without a budget besides arguments and results; or "min". Lowering raises
-        `RequestError` for other texts and for infeasible budgets.
+        `memory` is a text in one of three forms:
+
+        - "100MB": the number of bytes, including arguments and results;
+        - "0.3x": a share of the bytes that the program needs without a budget, excluding arguments and results;
+        - "min": the lowest peak that rematerialization reaches.
+
+        Lowering raises `RequestError` for other texts and for infeasible budgets.
         """
         return replace(self, memory=memory)
 
     @stage
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Program":
-        """The program for `size` values of some inputs at once, like `jax.vmap`. Inputs and outputs keep their names.
+        """The program for a batch of `size` values of some inputs, like `jax.vmap`. Ports keep their names.
 
-        `in_axes` and `out_axes` give the new dimension of each input and output: one number for all, a list in order,
-        or a mapping by name. None marks an input that all values share. Raises `RequestError` if an axis does not fit
-        or a shape is dynamic, and `Unsupported` if an op cannot be batched.
+        `in_axes` and `out_axes` give the position of the batch dimension in each input and output: one number for all,
+        a list in order, or a mapping by name. None means that an input is not batched. Raises `RequestError` if an axis
+        does not fit or a shape is dynamic, and `Unsupported` if an op cannot be batched.
         """
         inputs, outputs = vmap(self, size, in_axes, out_axes)
         return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
@@ -192,26 +196,26 @@ class Program:
     @property
     @stage
     def graphs(self) -> Any:
-        """The `ir.Module` of the graphs behind the program, before they are merged."""
+        """The `ir.Module` with the graphs of the program before they are merged."""
         return self.view.module
 
     @computed_once
     @stage
     def merged(self) -> Graph:
-        """The program as one flat graph."""
+        """The flat graph that results from merging the program's graphs."""
         merged: Graph = run_stages(self, lowering("materialize_merge"))
         return merged
 
     @property
     @stage
     def flat(self) -> Any:
-        """The `ir.Module` of the flat graph before lowering, with the graphs that the flat graph calls."""
+        """The `ir.Module` with the flat graph before lowering, and the graphs that the flat graph calls."""
         return self.module_after("materialize_merge")
 
     @property
     @stage
     def structured(self) -> Any:
-        """The `ir.Module` of the flat graph after `structure`, with loops as in StableHLO."""
+        """The `ir.Module` with the flat graph after the stage `structure`, whose loops are StableHLO's loops."""
         return self.module_after("structure")
 
     @computed_once
@@ -224,7 +228,7 @@ class Program:
     def lowered(self, separated: Sequence[InputPort] = ()) -> Any:
         """Lowers the program and returns the module.
 
-        Loops and branches that depend on inputs in `separated` stay separate.
+        Loops and branches that depend on inputs in `separated` are not fused with those that do not.
         """
         keys = [port.key for port in separated]
         return run_stages(self, lowering("lower")[1:], self.merged, keys)
@@ -240,7 +244,7 @@ class Program:
     @computed_once
     @stage
     def text(self) -> str:
-        """The StableHLO text."""
+        """The StableHLO text of the lowered program."""
         return str(self.module.operation.get_asm(assume_verified=True))  # printing would verify again
 
     def __str__(self) -> str:
@@ -250,7 +254,7 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects cannot be pickled, so the pickle holds bytecode. It holds the op set unless that is the
+        # MLIR's objects cannot be pickled, so the pickle has bytecode. It has the op set only if the op set is not the
         # default.
         opset = None if self.opset is OPSET else self.opset
         with turn():
@@ -267,13 +271,13 @@ class Program:
     patterns = property(stage(patterns_of))
 
     def cost(self) -> "Cost":
-        """The FLOPs, transcendentals and bytes of the lowered program; docs/explain.md has the formulas."""
+        """The FLOPs, transcendentals and bytes of the lowered program. docs/explain.md has the formulas."""
         from tiduc.explain.costs import find_cost
 
         return find_cost(lowered(self))
 
     def _repr_html_(self) -> str:
-        """The signature and the picture that a notebook shows."""
+        """The HTML that a notebook shows for the program: its signature and a picture."""
         from tiduc.pictures import as_html
 
         return as_html(self)
@@ -281,7 +285,7 @@ class Program:
     # ---- files and compiled modules ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes StableHLO text, or bytecode if a constant is a resource.
+        """Writes the lowered program to a file: as StableHLO text, or as bytecode if a constant is a resource.
 
         On failure, raises `TiducError` and writes no file.
         """
@@ -307,40 +311,41 @@ class Program:
         cached: bool = True,
         fast: bool = True,
     ) -> Runnable:
-        """The compiled program, a function of NumPy arrays. Raises `CompileError` if the engine cannot compile it.
+        """Compiles the program to a function of NumPy arrays. Raises `CompileError` if the engine cannot compile it.
 
-        `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module as `vmfb`. With `lapack`
-        "callback", the module factorizes by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without
-        `cached`, the cache is neither read nor written. Without `fast`, only the rewrites run that IREE needs for
-        correct values.
+        `engine` is "iree", "xla" or "reference". IREE's result has the attribute `vmfb` with the bytes of the module.
+        If `lapack` is "callback", the module calls NumPy for factorizations, on CPUs only. `limits` are limits for the
+        process of IREE's compiler. If `cached` is false, the cache is neither read nor written. If `fast` is false,
+        only those rewrites run that IREE needs for correct values.
         """
         return compile_program(self.lower(), engine, Options(target, lapack, limits, cached, fast))
 
     def on(self, target: str) -> Call:
-        """The program as a function, compiled for a target at the first request. Raises the errors of `compile`."""
+        """The compiled program for a target. The first call for a target compiles. Raises the errors of `compile`."""
         if target not in self._calls:
             self._calls[target] = Call(self.compile(target), self.defaults)
         return self._calls[target]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Runs the program on this CPU: arrays by position or input name give the output, or a tuple of outputs.
+        """Runs the program on this CPU. Takes arrays by position or by input name.
 
-        The first call compiles the program. Raises `InputError` if an argument does not fit its input.
+        Returns the output, or a tuple if there are several outputs. The first call compiles the program. Raises
+        `InputError` if an argument does not fit its input.
         """
         return self.on("cpu")(*arguments, **named)
 
     @computed_once
     def _calls(self) -> dict[str, Call]:
-        """The compiled functions by target."""
+        """Maps targets to compiled functions."""
         return {}
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The arrays of inputs that a call may leave out: none, except for the weights of a `Model`."""
+        """Maps the names of inputs that a call may omit to arrays. Empty for a `Program`; the weights for a `Model`."""
         return {}
 
     def lower(self) -> Lowered:
-        """The lowered program, for backends. Raises `Unsupported` if a custom op has no lowering to StableHLO."""
+        """The lowered program for a backend. Raises `Unsupported` if a custom op has no lowering to StableHLO."""
         with turn():
             module = self.module.operation.clone().operation
             apply_lowerings(module, self.opset)
@@ -351,11 +356,11 @@ class Program:
         return differentiated(self, wrt)
 
     def _with_inputs(self, given: Sequence[InputPort], results: Sequence[OutputPort]) -> "Program":
-        """The program with further inputs `given`, which returns `results` after the outputs."""
+        """A program with the additional inputs `given` and the additional outputs `results`."""
         return replace(self, inputs=with_ports(self.inputs, given), outputs=with_ports(self.outputs, results))
 
     def _with_results(self, results: Sequence[OutputPort], value: bool) -> "Program":
-        """The program that returns `results`; with `value`, the outputs precede the results."""
+        """A program with the outputs `results`. With `value`, the outputs of this program precede them."""
         return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
 
@@ -372,7 +377,10 @@ def from_module(
     relu: bool = False,
     equal_within: float | None = None,
 ) -> Program:
-    """The program in an `ir.Module` of `func.func`s, or of graphs from `import_stablehlo`."""
+    """Loads a program from an `ir.Module` that has functions (`func.func`), or graphs from `import_stablehlo`.
+
+    `entry` is the name of the function; see `entry_in`. Raises `RequestError` if the function is not found.
+    """
     module, entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline, relu, equal_within)
     view = resolve(imported)
@@ -382,7 +390,7 @@ def from_module(
 
 
 def lowered(program: Program) -> Program:
-    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
+    """Lowers the program and loads the result, so that loops are StableHLO's loops, and each value is computed once."""
     return from_module(program.module, program.name, program.opset)
 
 

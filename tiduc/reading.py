@@ -1,9 +1,9 @@
-"""Reads modules from files, text and bytes: in this process, or first in an isolated process.
+"""Reads modules from files, text and bytecode. An untrusted source is read in a worker process first.
 
     source -> worker: parse, verify, import -> bytecode -> this process
 
-A source that crashes MLIR or never finishes ends the worker, but not its caller. The caller parses only bytecode that
-MLIR wrote.
+If a source crashes MLIR or does not terminate, only the worker ends. The calling process parses only bytecode that MLIR
+in the worker wrote.
 """
 
 import resource
@@ -43,10 +43,10 @@ def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
 def isolated_module(
     source: Readable, entry: str | None = None, dialects: Collection[str] = (), limits: Limits | None = None
 ) -> Any:
-    """The module that `module_in` would return, first checked in a separate process.
+    """Parses a module as `module_in` does, but in a worker process, and returns a copy of it.
 
-    The process reads, imports and writes the module. Raises `ParseError` if the process dies of a signal or exceeds
-    `limits`.
+    The worker also checks that the module can be imported. Raises `ParseError` if a signal ends the worker, or if the
+    worker exceeds `limits`.
     """
     with Worker() as worker:
         try:
@@ -59,9 +59,10 @@ def isolated_module(
 
 @stage
 def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> bytes:
-    """The bytecode of the module, after a check that the module can be imported.
+    """Parses a module, checks that it can be imported, and returns its bytecode.
 
-    Runs with half of the stack limit. A module that passes therefore does not overflow the caller's stack.
+    Halves the limit of the stack first. A module that can be imported with this limit does not overflow the stack of
+    the caller.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     with suppress(ValueError):
@@ -70,7 +71,7 @@ def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> 
         )
     module = module_in(source, dialects)
     written = bytecode(module)
-    if not dialects:  # only the caller has the rules of custom dialects
+    if not dialects:  # this process lacks the rules of custom dialects
         resolve(import_stablehlo(*entry_in(module, entry), OPSET))
     return written
 
@@ -80,11 +81,11 @@ def _is_text(source: str) -> bool:
 
 
 def entry_in(module: ir.Module, entry: str | None) -> tuple[ir.Module, str]:
-    """The function or graph to load: the module that holds it, and its name.
+    """Finds the function or graph to load. Returns the module that contains it, and its name.
 
-    `entry` names the function; the default is `main`, or the only public function. A function in a nested module is
-    named `module::function`, or `function` if no other module has a function of this name. Raises `RequestError` unless
-    exactly one function matches.
+    `entry` is the name of the function. If it is None, the function is `main`, or the only public function. The name of
+    a function in a nested module is `module::function`, or `function` if no other nested module has a function with
+    this name. Raises `RequestError` unless exactly one function matches.
     """
     nested = [op for op in operations(module.body) if op.name == "builtin.module"]
     candidates = [(None, name) for name in _public(module.body)] or [
@@ -107,7 +108,7 @@ def entry_in(module: ir.Module, entry: str | None) -> tuple[ir.Module, str]:
 
 
 def _public(block: ir.Block) -> list[str]:
-    """The names of the public functions and graphs in a module's block."""
+    """The names of the public functions and graphs in the block of a module."""
     return [
         str(ir.StringAttr(op.attributes["sym_name"]).value)
         for op in operations(block)
@@ -117,7 +118,7 @@ def _public(block: ir.Block) -> list[str]:
 
 
 def _spelled(module: IrOp | None, function: str) -> str:
-    """The name `module::function`, or `function` if the nested module has no name."""
+    """The name `module::function`, or `function` if `module` is None or has no name."""
     return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
 
 

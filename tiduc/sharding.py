@@ -1,4 +1,4 @@
-"""shard: annotates the inputs of a program with Shardy's attributes; the engine `xla` propagates them.
+"""shard: annotates the inputs of a program with Shardy's attributes. The engine `xla` propagates these attributes.
 
 shard(program, {"data": 4, "model": 2}, {"x": ["data"], "w": [None, "model"]})
 """
@@ -21,32 +21,32 @@ MESH = "mesh"
 _KEY = "sdy.sharding"
 
 Axes = Sequence[str | None]
-"""The axis that splits each dimension of an array; None for a dimension that is not split."""
+"""For each dimension of an array, the mesh axis that splits the dimension, or None if it is not split."""
 
 
 @stage
 def shard(
     program: Program, mesh: Mapping[str, int], shardings: Mapping[str, Axes], fully: str | None = None
 ) -> Program:
-    """The program with the inputs named in `shardings` split among the devices of a mesh.
+    """Returns a program in which the inputs named in `shardings` are split among the devices of a mesh.
 
-    `mesh` maps each axis to its size, in order. `shardings` lists, for each input, the axis that splits each dimension,
-    or None. Further dimensions and other inputs are not split. An output with the name and the shape of an input is
-    split in the same way, so that the new state of a training step can be the state of the next step. XLA chooses the
-    shardings of all other values.
+    `mesh` maps each axis to its size, in order. `shardings` maps the name of an input to a list with, for each
+    dimension, the axis that splits the dimension, or None. Dimensions beyond the list and other inputs are not split.
+    If an output has the name and the shape of an input, it is split in the same way, so that the new state of a
+    training step can be the state of the next step. XLA chooses the shardings of all other values.
 
-    `fully` is an axis for fully sharded data parallelism: it also splits each float input, along the largest dimension
-    that it divides and that is not split yet. The program gathers such an input before it uses it. Inputs that the axis
-    splits already, such as the batch, do not change.
+    `fully` is an axis for fully sharded data parallelism. It also splits each float input that it does not split yet,
+    along the largest unsplit dimension that is divisible by the size of the axis. The program gathers such an input
+    before it uses the input.
 
     Raises `RequestError` for:
 
     - an unknown input or axis;
-    - an axis that splits two dimensions of an input;
-    - a dimension that the axis does not divide;
-    - a program that is sharded already.
+    - an axis that splits two dimensions of the same input;
+    - a dimension whose size is not divisible by the size of its axis;
+    - a program that is already sharded.
     """
-    context().allow_unregistered_dialects = True  # permanently, because clones of the module also need it
+    context().allow_unregistered_dialects = True  # never reset, because clones of the module also need it
     text = str(program.module)
     if "mhlo.num_partitions = 1 " not in text and "mhlo.num_partitions" in text or "sdy.mesh" in text:
         raise RequestError("the program is sharded already")
@@ -87,7 +87,7 @@ def shard(
 
 
 def _annotate(function: ir.Operation, side: str, axes: Sequence[Axes | None]) -> None:
-    """Adds shardings to the attributes of a function's arguments or results, in place."""
+    """Adds shardings to the attributes of a function's arguments or results. Changes the function in place."""
     given = function.attributes.get(side)
     attributes = list(ir.ArrayAttr(given)) if given is not None else [ir.DictAttr.get({})] * len(axes)
     function.attributes[side] = ir.ArrayAttr.get(
@@ -101,7 +101,10 @@ def _annotate(function: ir.Operation, side: str, axes: Sequence[Axes | None]) ->
 
 
 def _gather(function: ir.Operation, axes: Sequence[Axes | None]) -> None:
-    """Constrains some arguments to other shardings where the function uses them, in place."""
+    """Constrains each argument whose entry in `axes` is not None to this sharding. Changes the function in place.
+
+    All uses of the argument become uses of the constraint's result.
+    """
     block = function.regions[0].blocks[0]
     first = block.operations[0].operation
     for argument, split in zip(list(block.arguments), axes, strict=True):
@@ -113,7 +116,7 @@ def _gather(function: ir.Operation, axes: Sequence[Axes | None]) -> None:
 
 
 def _declare(module: ir.Module, mesh: Mapping[str, int]) -> None:
-    """Adds the mesh to a module, in place."""
+    """Adds an op that declares the mesh to a module, in place."""
     axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.items())
     attributes = {"sym_name": ir.StringAttr.get(MESH), "mesh": ir.Attribute.parse(f"#sdy.mesh<[{axes}]>")}
     before = ir.InsertionPoint.at_block_begin(module.body)
@@ -132,7 +135,10 @@ def _padded(axes: Axes, value: SignatureValue) -> list[str | None]:
 def _fully(
     axes: Sequence[str | None], value: SignatureValue, axis: str, mesh: Mapping[str, int]
 ) -> list[str | None]:
-    """The axes of an input that `axis` also splits, if it can and does not yet."""
+    """The axes of an input after `axis` splits its largest suitable dimension. See the argument `fully` of `shard`.
+
+    Returns the axes unchanged if the input has no suitable dimension.
+    """
     shape, dtype = value.type.shape, value.type.dtype
     free = [
         (size, -i)
@@ -146,14 +152,14 @@ def _fully(
 
 
 def _is_float(value: SignatureValue) -> bool:
-    """Whether the elements are real or complex floats."""
+    """Whether the elements of the array are real or complex floats."""
     return value.type.element.startswith(("f", "bf", "complex"))
 
 
 def _check(name: str, shape: Sequence[int | None], axes: Axes, mesh: Mapping[str, int]) -> None:
-    """Raises `RequestError` for axes that cannot split an input of this shape."""
+    """Raises `RequestError` if the axes cannot split an input of this shape."""
     if len(axes) > len(shape):
-        raise RequestError(f"{name} has {len(shape)} dimensions, and its sharding names {len(axes)}")
+        raise RequestError(f"{name} has {len(shape)} dimensions, but its sharding names {len(axes)}")
     used = [axis for axis in axes if axis]
     if len(set(used)) < len(used):
         raise RequestError(f"the sharding of {name} uses an axis twice")

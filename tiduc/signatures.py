@@ -1,4 +1,4 @@
-"""The signature of a program: names and types of its inputs and outputs, and constraints on dynamic dimensions."""
+"""Computes the signature of a program: the names and types of inputs and outputs, and constraints on dynamic sizes."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from tiduc.runtime.signature import KnownSize, Signature
 
 @stage
 def signature_of(program: Function) -> Signature:
-    """The signature; raises `RequestError` if an input or output is not a tensor."""
+    """The signature of a program. Raises `RequestError` if an input or output is not a tensor."""
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, _outputs(program)))
     if all(None not in value.type.shape for value in inputs):
         return Signature(inputs, outputs)
@@ -27,7 +27,7 @@ def signature_of(program: Function) -> Signature:
 
 
 def _outputs(program: Function) -> list[OutputPort]:
-    """The outputs, with their types in the lowered module, where sizes of dynamic dimensions may be known."""
+    """The outputs with their types in the lowered module, in which more sizes may be static."""
     if all(None not in described(port).type.shape for port in program.outputs):
         return list(program.outputs)
     names = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in operations(program.module.body)}
@@ -36,7 +36,7 @@ def _outputs(program: Function) -> list[OutputPort]:
 
 
 def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
-    """The constraints on dynamic dimensions of inputs, other than the `known` sizes."""
+    """The constraints on sizes of the inputs' dynamic dimensions. `known` has the sizes that need no constraint."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:
         return ()

@@ -1,13 +1,13 @@
-"""split: a program's VJP as two programs, with explicit residuals between them.
+"""split: splits the VJP of a program into two programs. The first program returns the residuals of the second one.
 
     vjp:       (primals..., cotangents...) -> (outputs..., cotangents of wrt...)
 
     forward:   (primals...)                  -> (outputs..., residuals...)
     backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
 
-The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read. The
-backward part recomputes a value if cheap ops compute the value from constants and other residuals. It also recomputes a
-value that is a rearranged or converted copy of a value of at most the same size.
+The backward part has the ops that depend on cotangents. Residuals are the other values that these ops read. To reduce
+the number of residuals, the backward part recomputes a value if cheap ops can compute the value from constants and
+other residuals, or if the value is a rearranged or converted copy of a value that is no larger.
 """
 
 from collections.abc import Sequence
@@ -35,21 +35,21 @@ class Residual:
 
     name: str
     type: TensorType
-    kind: str  # the op that computes the value; or "input" or "output" with the name
+    kind: str  # "input NAME", "output NAME", or the name of the op that computes the value
     place: str  # the source location of the op; empty for an input
-    bytes: int | None  # its size in memory; None for a dynamic shape
+    bytes: int | None  # the size of the value in memory; None if the shape is dynamic
 
 
 @dataclass(frozen=True)
 class Split:
-    """The two parts of a VJP, and the residuals that pass between them."""
+    """The two parts of a VJP, and the residuals that the first part returns to the second part."""
 
     forward: Program
     backward: Program
     residuals: tuple[Residual, ...]
 
     def table(self) -> str:
-        """One line per residual, and the total size."""
+        """A table as text, with a line for each residual and a line for the total size."""
         rows = [(each.name, str(each.type), _shown(each.bytes), each.kind) for each in self.residuals]
         sizes = [each.bytes for each in self.residuals]
         known = sum(size for size in sizes if size is not None)
@@ -63,13 +63,13 @@ class Split:
 
 @stage
 def split(program: Program, wrt: Wrt = None) -> Split:
-    """Splits the VJP in `wrt` into a forward and a backward program.
+    """Splits the VJP with respect to `wrt` into a forward and a backward program.
 
-    With n outputs, `backward(*forward(*primals)[n:], *cotangents)` returns the cotangents that the VJP returns after
-    the outputs. Raises `Unsupported` if an op computes both an output and a cotangent.
+    If the program has n outputs, `backward(*forward(*primals)[n:], *cotangents)` returns the cotangents of `wrt`.
+    Raises `Unsupported` if an op computes both an output and a cotangent.
     """
     memory = program.memory
-    vjp = program.rematerialize("").vjp(wrt)  # the budget applies to each part
+    vjp = program.rematerialize("").vjp(wrt)  # the memory budget applies to the parts, not to the VJP
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
     forward, backward = (
         from_module(part, program.name, program.opset, loop_memory=program.loop_memory).rematerialize(memory)
@@ -84,14 +84,14 @@ def split(program: Program, wrt: Wrt = None) -> Split:
 
 
 class _Cut:
-    """The lowered function of a VJP, partitioned into a forward and a backward part."""
+    """The lowered function of a VJP, and the partition of its ops into a forward and a backward part."""
 
     def __init__(self, vjp: Program, inputs: int, outputs: int) -> None:
         self.vjp, self._inputs, self._outputs = vjp, inputs, outputs
         self._module = vjp.lowered(separated=vjp.inputs[inputs:])
         self._block = entry_of(self._module).regions[0].blocks[0]
         *ops, self._return = list(operations(self._block))
-        # By value: (-1, index of the argument), or (index of the op, index of the result).
+        # Maps a value to (-1, index of the argument) or to (index of the op, index of the result).
         self._places: dict[Any, tuple[int, int]] = {x: (-1, i) for i, x in enumerate(self._block.arguments)}
         self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         self._ops = ops
@@ -112,7 +112,7 @@ class _Cut:
         return numbers
 
     def _read(self) -> list[IrValue]:
-        """The residuals: the forward values that the backward part reads, in the order of their definition."""
+        """The residuals, which are the forward values that the backward part reads, in the order of definition."""
         cotangents = set(list(self._block.arguments)[self._inputs :])
         waiting = list(self._return.operands)[self._outputs :]
         waiting += [x for i in sorted(self._backward) for x in _reads(self._ops[i])]
@@ -136,7 +136,7 @@ class _Cut:
         return sorted(self._without_remade(values), key=self._places.__getitem__)
 
     def _without_remade(self, values: set[IrValue]) -> set[IrValue]:
-        """The values that cheap ops cannot recompute from the other values."""
+        """Removes the values that cheap ops can recompute from constants and the other values."""
         kept, at_hand = set(values), set(values)
         for i, op in enumerate(self._ops):
             if op.name == "stablehlo.constant":
@@ -147,7 +147,7 @@ class _Cut:
         return kept
 
     def kind_of(self, x: IrValue) -> str:
-        """A description of a residual: "input NAME", "output NAME", or the name of the op that computes it."""
+        """The kind of a residual: "input NAME", "output NAME", or the name of the op that computes the residual."""
         number, i = self._places[x]
         if number < 0:
             return f"input {self.vjp.inputs[i].name}"
@@ -157,7 +157,7 @@ class _Cut:
         return str(self._ops[number].name)
 
     def place(self, x: IrValue) -> str:
-        """The source location of the op that computes a residual; empty for an argument."""
+        """The source location of the op that computes a residual, or "" for an argument."""
         number = self._places[x][0]
         return describe(self._ops[number].location) if number >= 0 else ""
 
@@ -172,7 +172,7 @@ class _Cut:
         return names
 
     def forward(self) -> ir.Module:
-        """The module of the forward part."""
+        """Builds the module of the forward part."""
         module, function, values, ops = self._copy()
         block, last = function.regions[0].blocks[0], ops.pop()
         _return(
@@ -188,7 +188,7 @@ class _Cut:
         return _without_duplicates(module)
 
     def backward(self) -> Any:
-        """The module of the backward part."""
+        """Builds the module of the backward part."""
         module, function, values, ops = self._copy()
         block, last = function.regions[0].blocks[0], ops.pop()
         _return(last, list(last.operands)[self._outputs :])
@@ -206,7 +206,7 @@ class _Cut:
         return _without_duplicates(module)
 
     def _copy(self) -> tuple[ir.Module, ir.Operation, dict[tuple[int, int], IrValue], list[ir.Operation]]:
-        """Returns a copy of the module, its function, its values by the keys of `_places`, and its ops."""
+        """Copies the module. Returns the copy, its function, a map from entries of `_places` to values, and its ops."""
         module = ir.Module.create(loc=self._module.operation.location)
         for name in self._module.operation.attributes:
             module.operation.attributes[name] = self._module.operation.attributes[name]
@@ -220,7 +220,7 @@ class _Cut:
 
 
 def _mixed(op: Definition) -> TiducError:
-    """The error for an op that computes both an output and a cotangent. Names the op's or an inner op's location."""
+    """The error for an op that computes both an output and a cotangent. Located at the op or an inner op."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
     for region in op.regions:
@@ -255,7 +255,7 @@ def _name_attributes(names: Sequence[str]) -> list[ir.DictAttr]:
 
 
 def _sign(function: IrOp, inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> None:
-    """Sets the function's type to the types of its block, and sets its argument and result attributes."""
+    """Sets a function's type to the types in its block, and sets the attributes of arguments and results."""
     block = function.regions[0].blocks[0]
     results = [x.type for x in terminator(block).operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)
@@ -268,12 +268,12 @@ def _sign(function: IrOp, inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.Di
 
 
 def _keeps_elements(op: IrOp) -> bool:
-    """Whether an op only arranges or converts the elements of its only operand."""
+    """Whether the op has one operand, and only rearranges or converts the operand's elements."""
     return len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
 
 
 def _is_no_larger(x: Value, y: Value) -> bool:
-    """Whether a tensor type takes no more memory than another; false for a dynamic shape."""
+    """Whether the tensor type `x` takes at most as much memory as `y`. Returns False if a shape is dynamic."""
     sizes = stored_bytes(x), stored_bytes(y)
     return None not in sizes and sizes[0] <= sizes[1]  # type: ignore[operator]
 

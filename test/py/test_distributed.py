@@ -48,7 +48,7 @@ def test_a_vjp_on_eight_devices() -> None:
         ({"q": ["data"]}, "there is no input 'q' to shard; there are: w, a=b"),
         ({"w": ["rows"]}, "there is no axis 'rows' in the mesh; there are: data, model"),
         ({"w": ["data", "data"]}, "the sharding of w uses an axis twice"),
-        ({"w": ["data", None, None]}, "w has 2 dimensions, and its sharding names 3"),
+        ({"w": ["data", None, None]}, "w has 2 dimensions, but its sharding names 3"),
     ],
 )
 def test_refusals(shardings: Any, words: str) -> None:

@@ -1,12 +1,12 @@
-"""`tiduc opt`: textual pipelines of passes: those of the stages, of the backends, and of MLIR.
+"""Runs textual pass pipelines (`tiduc opt`). A pipeline may mix the passes of tiduc's stages, of backends, and of MLIR.
 
-    passes.py, lowering_passes.py, iree_passes.py    the passes, with their options
-    defaults.py                                 the default values of these options
-    pipelines.py                                named sequences of passes
-    textual.py, driver.py                       parse a pipeline, and run it
-    observe.py                                  print IR, times and statistics; write a reproducer
+    passes.py, lowering_passes.py, iree_passes.py    define the passes and their options
+    defaults.py                                      computes the default values of these options
+    pipelines.py                                     defines named sequences of passes
+    textual.py, driver.py                            parse a pipeline, and run it
+    observe.py                                       prints IR, times and statistics, and writes reproducers
 
-Pipelines can use a new stage after passes.py defines a pass for it.
+To use a new stage in pipelines, define a pass for it in passes.py.
 """
 
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `more` are the caller's own passes, by name. The pipeline may use them in addition to `PASSES` and `PIPELINES`.
+    `more` maps names to the caller's own passes. The pipeline may use them in addition to `PASSES` and `PIPELINES`.
 
-    Raises `RequestError`, located in the pipeline, if the pipeline is malformed; errors of passes propagate.
+    Raises `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of passes propagate.
     """
     driver.run_pipeline(module, pipeline, {**PASSES, **PIPELINES, **more}, observe, opset)

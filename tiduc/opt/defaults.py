@@ -1,4 +1,4 @@
-"""Defaults of the options of passes: the graph, its inputs, and the attributes of the merged graph's arguments."""
+"""Computes the default values of the options of passes, such as the graph to differentiate, its inputs and outputs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,10 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def chosen_graph(view: View, name: str | None) -> Graph:
-    """The graph of that name. Without a name, `main`, or else the only public graph that is not linear."""
+    """The graph named `name`. If `name` is None, the graph `main` or, if there is none, the only public primal graph.
+
+    Raises `RequestError` if there is no such graph.
+    """
     if name is not None:
         return view.graph(name)
     primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
@@ -29,12 +32,15 @@ def chosen_graph(view: View, name: str | None) -> Graph:
         raise RequestError("the module has no graph: run tidu-import first")
     if len(primal) != 1:
         names = ", ".join(f"@{graph.name}" for graph in primal)
-        raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
+        raise RequestError(f"expects a graph @main, or a single graph, but the graphs are {names or 'none'}")
     return view.graph(primal[0].name)
 
 
 def last_linear(view: View, derived: bool = False) -> Graph | None:
-    """The last linear graph. With `derived`, the last graph that is linear, a batch or a jet. None if there is none."""
+    """The last linear graph, or with `derived`, the last graph that is linear, a batch or a jet.
+
+    Returns None if there is no such graph.
+    """
     of_kind = (
         graph.name
         for graph in reversed(view.graphs.values())
@@ -45,22 +51,22 @@ def last_linear(view: View, derived: bool = False) -> Graph | None:
 
 
 def outputs_of(graph: Graph) -> list[Value]:
-    """The active outputs of a graph, each once."""
+    """The active outputs of a graph, without duplicates."""
     return list(dict.fromkeys(y for y in graph.outputs if y is not None))
 
 
 def differentiable_inputs(graph: Graph, opset: OpSet) -> list[str]:
-    """The keys of a graph's inputs that have tangents."""
+    """The keys of those inputs of a graph whose types have tangents."""
     return [key for key, x in graph.inputs.items() if opset.builder.tangent_type(x.type) is not None]
 
 
 def differentiable_outputs(graph: Graph, opset: OpSet) -> list[Value]:
-    """The active outputs of a graph that have tangents, each once."""
+    """The active outputs of a graph whose types have tangents, without duplicates."""
     return [y for y in outputs_of(graph) if opset.builder.tangent_type(y.type) is not None]
 
 
 def _symbols(graph: Graph, name: str) -> list[str]:
-    """The symbols that an attribute of a graph lists. An empty list if the graph has no such attribute."""
+    """The symbols in the attribute `name` of a graph. Returns an empty list if the graph lacks the attribute."""
     if name not in graph.attributes:
         return []
     try:
@@ -72,7 +78,7 @@ def _symbols(graph: Graph, name: str) -> list[str]:
 
 
 def sources_of(view: View, graph: Graph) -> list[str]:
-    """The source graphs of a batch or a jet, directly or through other batches and jets."""
+    """The names of the graphs from which a batch or a jet was derived, directly or through other batches and jets."""
     sources: list[str] = []
     left = _symbols(graph, BATCH_OF) + _symbols(graph, JET_OF)
     while left:
@@ -84,9 +90,9 @@ def sources_of(view: View, graph: Graph) -> list[str]:
 
 
 def keys_of(view: View, graph: Graph) -> list[str]:
-    """The keys of a graph's unbound inputs.
+    """The keys of a graph's inputs that are not bound to a value.
 
-    For a batch or a jet, those of the sources are first, in the sources' order.
+    For a batch or a jet, the keys of the source graphs' inputs come first, in the order of those graphs.
     """
     keys = dict.fromkeys(graph.keys)
     batch_of: dict[str, str] = {}
@@ -99,9 +105,9 @@ def keys_of(view: View, graph: Graph) -> list[str]:
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """The last key of the chain that begins with `key` and continues by `steps`.
+    """Follows the map `steps` from `key` on, and returns the last key.
 
-    The chain ends before a key in `unless`. A cycle ends after at most one turn.
+    Stops before a key in `unless`. If the keys form a cycle, stops after as many steps as `steps` has entries.
     """
     for _ in steps:
         if key not in steps or steps[key] in unless:
@@ -111,7 +117,7 @@ def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) 
 
 
 def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
-    """The attributes of a flat graph's arguments, from the graphs that it was merged from.
+    """The attributes of a flat graph's arguments. They are copied from the graphs in `view`, which were merged.
 
     An input whose key is not the default, `argN`, also gets a name. A batched input gets the name of its source input,
     unless the flat graph has the source input, too.
@@ -133,21 +139,24 @@ def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
 
 
 def no_linear_graph(module: AnyModule) -> RequestError:
-    """The error for a module on which `tidu-linearize` has not run, located at its first op."""
+    """The error for a module on which `tidu-linearize` has not run. Its location is that of the module's first op."""
     first = next(iter(operations(module.body)), module.operation)
     why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
     return RequestError(f"the module has no linear graph: {why}", first.location)
 
 
 def name_outputs(view: View, graph: Graph, kind: str) -> None:
-    """Names the active outputs of a linear graph, so that passes can refer to these values."""
+    """Gives each active output of a linear graph the name `NAME.kind`, where NAME is the name of the output's primal.
+
+    Passes can then refer to the output by its name.
+    """
     for of, y in zip(graph.output_of, graph.outputs, strict=True):
         if y is not None and y.graph is graph and y.key is None:
             graph.name_of(y, f"{view.reference(of).value[-1]}.{kind}")
 
 
 def free(view: View, name: str | None) -> str | None:
-    """The name for a new graph, or None. Raises `RequestError` if a graph already has the name."""
+    """Returns `name`. Raises `RequestError` if a graph already has this name."""
     if name in view.graphs:
         raise RequestError(f"the module has a graph @{name} already")
     return name
@@ -157,18 +166,24 @@ def free(view: View, name: str | None) -> str | None:
 
 
 PLAN = "tidu.plan"
-"""The attribute of a cut's first graph: the estimated cost of a whole Jacobian by the cut, and by either mode alone."""
+"""The name of an attribute of the first graph of a cut.
+
+It has the estimated times to compute a whole Jacobian by the cut, by forward mode, and by reverse mode.
+"""
 
 
 def plan_of(view: View, linear: Graph) -> CutPlan:
-    """The plan of a linear graph, with one seed for each element of each input and output."""
+    """The plan for a cut of a linear graph, with one seed for each element of each input and output."""
     inputs = [(t, float(size(t))) for t in linear.inputs.values()]
     outputs = [(y, float(size(y))) for y in linear.outputs if y is not None]
     return plan(view, linear, inputs, outputs)
 
 
 def plan_attribute(view: View, planned: CutPlan, at: Sequence[Value]) -> ir.Attribute:
-    """The plan as a dictionary. Has the time by the cut only if `at` are the values that the plan chose."""
+    """The value of the attribute `PLAN` for a cut at the values `at`.
+
+    The dictionary has the time by the cut only if these are the values that the plan chose.
+    """
     real = ir.F64Type.get()
     entries: dict[str, ir.Attribute] = {
         "at": ir.ArrayAttr.get([view.reference(x) for x in at]),

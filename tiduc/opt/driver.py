@@ -32,8 +32,8 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `passes` are the Python passes and pipelines that the pipeline may name. Other names are those of MLIR's passes.
-    Raises `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of the passes propagate.
+    `passes` maps names to Python passes and named pipelines. All other names in the pipeline must be those of MLIR's
+    passes. Raises `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of passes propagate.
     """
     elements = parse_pipeline(pipeline, passes)
     statistics = Statistics() if observe.statistics else None
@@ -61,7 +61,7 @@ def _manager(
     failures: list[BaseException],
     statistics: Statistics | None,
 ) -> Any:
-    """A pass manager that runs the elements. It appends exceptions of Python passes to `failures`."""
+    """A pass manager that runs the elements of a pipeline, and appends exceptions of Python passes to `failures`."""
     manager = PassManager("builtin.module")
 
     def count(name: str) -> None:
@@ -75,7 +75,7 @@ def _manager(
                 _add_native(manager, text, passes)
                 count(text.strip())
             continue
-        # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
+        # `op_name` is not passed to `add`, because the bindings do not copy the string. The manager runs on a module.
         rules = {"opset": opset} if element.pass_.by_rules else {}
         for name, run in element.pass_.steps(**element.options, **rules):
             manager.add(_failing(run, failures), name=name, argument=element.text)
@@ -84,14 +84,17 @@ def _manager(
 
 
 def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
-    """A pass that stores its exception in `failures` and fails as an MLIR pass, so that MLIR prints the IR."""
+    """Wraps a pass. If the pass raises an exception, appends it to `failures` and signals MLIR that the pass failed.
+
+    MLIR can then print the IR.
+    """
 
     def failing(op: ir.Operation, pass_: passmanager.ExternalPass) -> None:
         try:
             run(op, pass_)
         except BaseException as error:  # includes interrupts, which must not pass through native code
             ops = list(operations(op.regions[0].blocks[0]))
-            # The pass needs a module with graphs; the error points at the module's first op.
+            # If the module has no graphs, an error without a location gets that of the module's first op.
             if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):
                 error.at(ops[0].location)
             failures.append(error)
@@ -101,14 +104,14 @@ def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
 
 
 def _failed(error: ir.MLIRError) -> TiducError:
-    """The error for a native pass that failed."""
+    """Converts an error of a native pass to a `TiducError`."""
     if error.error_diagnostics:
         return diagnosed(error)
     return TiducError("a pass of the pipeline failed; --mlir-print-ir-after-failure prints its IR")
 
 
 def _normal(elements: list[Native | Configured]) -> str:
-    """The pipeline with named pipelines expanded and native passes as MLIR prints them."""
+    """The text of the pipeline with named pipelines expanded, and with native passes as MLIR prints them."""
     inside = [
         str(PassManager.parse(f"builtin.module({element.text})")).removeprefix("builtin.module(")[:-1]
         if isinstance(element, Native)
@@ -128,9 +131,9 @@ def is_native(name: str) -> bool:
 
 
 def scheduled(name: str, options: str = "") -> str:
-    """The pipeline that runs one native pass.
+    """The text of a pipeline that runs one native pass.
 
-    If the pass is restricted to an op, such as `func.func`, it is nested in a pipeline of that op.
+    If the pass can only run on an op such as `func.func`, the text nests the pass in a pipeline for this op.
     """
     text = f"{name}{{{options}}}" if options else name
     try:

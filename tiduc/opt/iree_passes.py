@@ -1,4 +1,4 @@
-"""The passes for IREE that textual pass pipelines can name."""
+"""Defines the passes for IREE that textual pipelines can use."""
 
 from dataclasses import fields
 
@@ -19,9 +19,9 @@ _LEGALIZE = Pass(
 )
 
 _OTHERS = ("legal", "tiles")
-"""The groups whose passes pipelines cannot name.
+"""The groups whose passes cannot be used in pipelines one by one.
 
-`tidu-legalize-for-iree` runs those of the first group; those of the second need a target.
+`tidu-legalize-for-iree` runs all passes of the group `legal`. The passes of the group `tiles` need a target.
 """
 
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {

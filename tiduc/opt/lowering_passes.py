@@ -1,4 +1,4 @@
-"""The passes that lower flat graphs to functions: their names, descriptions and options."""
+"""Defines the passes that lower flat graphs to functions, with their names, descriptions and options."""
 
 from torch_mlir import ir
 
@@ -20,7 +20,7 @@ from tiduc.passes.structure.structure import structure
 from tiduc.passes.widen import widen
 
 PASSES: dict[str, Pass] = {}
-"""The passes, by name; `_pass` adds each of them."""
+"""Maps names to passes. The decorator `_pass` adds each entry."""
 
 _LOOP_MEMORY = Option(
     "loop-memory",
@@ -30,7 +30,7 @@ _LOOP_MEMORY = Option(
 _MEMORY = Option(
     "memory",
     "string",
-    "how many bytes a graph may take: a size such as 100MB, a share such as 0.3x, or min; default: any",
+    "the memory budget of a graph: a size such as 100MB, a share such as 0.3x, or min; default: no limit",
 )
 
 
@@ -60,7 +60,8 @@ def structure_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSe
 
 @_pass("tidu-rematerialize", _MEMORY)
 def rematerialize_in_place(module: AnyModule, memory: str = "", opset: OpSet = OPSET) -> None:
-    """Lowers the peak of memory of flat graphs: reorders ops, recomputes cheap values, and others to fit a budget."""
+    """Lowers the peak memory of flat graphs: reorders ops, recomputes cheap values, and recomputes other values if
+    a memory budget requires it."""
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
@@ -73,14 +74,14 @@ def rematerialize_in_place(module: AnyModule, memory: str = "", opset: OpSet = O
 
 @_pass("tidu-lower", _LOOP_MEMORY)
 def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
-    """Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if
+    """Lowers each flat graph to a simplified function of plain StableHLO. Lowers control flow first if
     tidu-structure has not run."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
     if bind is not None:
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
     view = resolve(module)
     graphs = [view.graph(name) for name in list(view.graphs)]
-    named = functions_in(module)  # functions that composites may name
+    named = functions_in(module)  # composites may refer to these functions
     names = {op.attributes["sym_name"] for op in named}
     for graph in graphs:
         if not graph.private:
@@ -98,7 +99,7 @@ def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = 
 
 @_pass("tidu-simplify")
 def simplify_in_place(module: AnyModule) -> None:
-    """Applies simplifications that MLIR's and StableHLO's passes lack."""
+    """Simplifies all functions by patterns that the passes of MLIR and StableHLO lack."""
     for op in operations(module.body):
         if op.name == "func.func" and len(op.regions[0].blocks):
             simplify(op)
@@ -109,7 +110,7 @@ _pass("tidu-widen")(widen)
 
 
 def _check_flat(graph: Graph) -> None:
-    """Raises `RequestError`, with the location, if the graph refers to values of other graphs."""
+    """Raises `RequestError`, located at the reference, if the graph refers to a value of another graph."""
     for op in operations(graph.op.regions[0].blocks[0]):
         if op.name == "tidu.external":
             owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]

@@ -1,7 +1,8 @@
-"""Options of `tiduc opt` that observe a pipeline: printed IR, statistics, times, and a reproducer of a failure.
+"""Implements the options of `tiduc opt` that print IR, statistics and times, and that write a reproducer of a failure.
 
-MLIR's pass manager prints the IR before and after passes, Python passes included. From Python, it cannot select passes
-by name. If the user names passes, this module therefore captures MLIR's output and removes the IR of other passes.
+MLIR's pass manager prints the IR before and after passes, including Python passes. Its Python bindings cannot select
+passes by name. If the user names passes, this module therefore captures MLIR's output and removes the IR of all other
+passes.
 """
 
 import os
@@ -20,7 +21,7 @@ from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.ops.ir_types import IrOp
 
 COUNT = "count-ops"
-"""The argument of the passes that count ops for `Statistics`; their IR is not printed."""
+"""The argument of the passes that count ops for `Statistics`. No IR is printed for these passes."""
 
 _DUMP = re.compile(rb"^// -----// IR Dump (?P<when>Before|After) (?P<which>.*) //----- //$", re.MULTILINE)
 _END = re.compile(rb"^===-", re.MULTILINE)  # a report follows the last IR
@@ -30,15 +31,15 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass(frozen=True)
 class Printing:
-    """How IR is printed: in generic form, with locations, and without the elements of constants above a size."""
+    """How IR is printed: in generic form or not, with locations or not, and from which size on constants are elided."""
 
     generic: bool = False
     debuginfo: bool = False
-    elide_if_larger: int | None = None  # elements
+    elide_if_larger: int | None = None  # a number of elements
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of `get_asm` and of `enable_ir_printing`."""
+        """Keyword arguments for `get_asm` and `enable_ir_printing` of MLIR's bindings."""
         return {
             "print_generic_op_form": self.generic,
             "enable_debug_info": self.debuginfo,
@@ -48,12 +49,12 @@ class Printing:
 
 @dataclass(frozen=True)
 class Observe:
-    """The IR and reports that a pipeline prints to standard error, and whether each pass is verified.
+    """Options: the IR and reports that a pipeline prints to standard error, and whether each pass is verified.
 
-    `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change the
-    IR or fail. With `tree_dir`, all IR is written to files in that directory, and only the IR of `before` and `after`
-    to standard error. `reproducer` is the file that receives the module and the pipeline if the pipeline fails or
-    crashes.
+    `before` and `after` are names of passes. With `after_change`, IR is printed only after passes that change it, and
+    with `after_failure`, only after passes that fail. With `tree_dir`, all IR is written to files in this directory,
+    and only the IR of `before` and `after` is printed. If the pipeline fails or crashes, the module and the pipeline
+    are in the file `reproducer`.
     """
 
     before_all: bool = False
@@ -72,7 +73,7 @@ class Observe:
     reproducer: str | None = None
 
     def enable(self, manager: passmanager.PassManager) -> None:
-        """Sets the options of a `PassManager`."""
+        """Configures a `PassManager` by these options."""
         any_after = bool(self.after_all or self.after or self.after_change or self.after_failure)
         shared = dict(self.printing.options, print_module_scope=self.module_scope)
         printed = dict(
@@ -93,12 +94,12 @@ class Observe:
 
     @contextmanager
     def selected(self) -> Iterator[None]:
-        """Prints the IR of only the requested passes in the block. Afterwards, renames the files of `tree_dir`."""
+        """Context manager in whose body only the IR of requested passes is printed. Renames files in `tree_dir`."""
         try:
             with self._filtered():
                 yield
         finally:
-            # Native code names a file after the text of the pass, including its options.
+            # MLIR names a file after the text of the pass. Renaming removes the options in braces.
             for path in Path(self.tree_dir).rglob("*{*.mlir") if self.tree_dir is not None else ():
                 path.rename(path.with_name(re.sub(r"\{.*\}", "", path.name)))
 
@@ -120,7 +121,7 @@ class Observe:
                     out.write(self._only_requested(captured.read()))
 
     def _only_requested(self, printed: bytes) -> bytes:
-        """The printed text without the IR of passes that were not requested."""
+        """Removes the IR of passes that were not requested from the printed text."""
         dumps = list(_DUMP.finditer(printed))
         if not dumps:
             return printed
@@ -133,7 +134,7 @@ class Observe:
         return b"".join([*parts, printed[stops[-1] :]])
 
     def _requests(self, when: str, which: str) -> bool:
-        """Whether to print the IR. `which` has the name of the pass, a colon, and the pass's text in the pipeline."""
+        """Whether the options request this IR. `which` is the pass's name, a colon, and its text in the pipeline."""
 
         def is_one_of(names: Sequence[str]) -> bool:
             return any(re.search(rf": {re.escape(name)}(?![\w-])", which) for name in names)
@@ -150,16 +151,16 @@ class Observe:
 
 
 class Statistics:
-    """The number of ops of a module before and after each pass, printed in the form of MLIR's report.
+    """Counts the ops of a module before and after each pass, and prints them in the form of MLIR's statistics report.
 
-    The wheel that holds MLIR is compiled without the statistics of MLIR's own passes.
+    The statistics of MLIR's own passes are not available, because the wheel is compiled without them.
     """
 
     def __init__(self) -> None:
         self._counts: list[tuple[str, int]] = []
 
     def counting(self, name: str) -> Any:
-        """A function for `PassManager.add` that counts the ops after the pass of this name."""
+        """A pass, for `PassManager.add`, that counts the ops after the pass with this name."""
 
         def count(op: IrOp, _: object) -> None:
             total = 0
@@ -175,7 +176,7 @@ class Statistics:
         return count
 
     def report(self) -> str:
-        """The report. The numbers include ops in regions, but not the module."""
+        """The text of the report. The counts include ops in regions, but not the module itself."""
         lines = [_RULE, "... Pass statistics report ...".center(79).rstrip(), _RULE]
         for (_, before), (name, after) in zip(self._counts, self._counts[1:], strict=False):
             lines += [name, f"  (S) {before:>6} ops before", f"  (S) {after:>6} ops after"]
@@ -184,9 +185,9 @@ class Statistics:
 
 @contextmanager
 def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator[None]:
-    """Writes the module and the pipeline to `observe.reproducer`, and removes the file if the block succeeds.
+    """Context manager that writes a reproducer to `observe.reproducer`, and removes the file if the body succeeds.
 
-    The file is written first, so that it exists even if a native pass ends the process.
+    The file is written before the body runs, so that it exists even if a native pass ends the process.
     """
     path = observe.reproducer
     if path is None:
@@ -221,7 +222,7 @@ def _writable(path: str) -> Iterator[None]:
 
 
 def reproducer(module: ir.Module, pipeline: str, verify_each: bool) -> bytes:
-    """The text of a module with the resource `mlir_reproducer`, as MLIR's tools write and read it."""
+    """The text of a reproducer: the module, with the pipeline in the resource `mlir_reproducer`, as in MLIR's tools."""
     text = module.operation.get_asm(binary=True, enable_debug_info=True)
     assert isinstance(text, bytes)
     fields = f"pipeline: {ir.StringAttr.get(pipeline)}", f"verify_each: {str(verify_each).lower()}"
@@ -231,7 +232,10 @@ def reproducer(module: ir.Module, pipeline: str, verify_each: bool) -> bytes:
 
 
 def pipeline_of(reproducer: bytes, file: str) -> tuple[str, bool]:
-    """The pipeline of a reproducer, and whether each pass is verified. Raises `RequestError` if it has no pipeline."""
+    """The pipeline in a reproducer, and whether the IR is verified after each pass.
+
+    Raises `RequestError`, located at `file`, if there is no pipeline.
+    """
     text = reproducer.decode("utf-8", "surrogateescape")
     resource = _REPRODUCER.search(text)
     quoted = re.search(r'pipeline:\s*("(?:[^"\\]|\\.)*")', resource[1]) if resource else None

@@ -1,10 +1,10 @@
-"""The stages as MLIR passes, which textual pipelines can name: their names, descriptions and options.
+"""Defines passes for textual pipelines that run the stages of tiduc, with their names, descriptions and options.
 
     tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
 
-In this order, without options, these passes produce the VJP of a module's function. In between, the module holds
-graphs, on which native passes may run. `pipelines.py` names such sequences. Each pass changes a module in place, and
-names its graphs and values by symbol.
+In this order, without options, these passes compute the VJP of a module's function. Between them, the module contains
+graphs, on which native passes may run. `pipelines.py` defines names for such sequences. Each pass changes the module in
+place. Options refer to graphs and values by symbols.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 PASSES: dict[str, Pass] = {}
-"""The passes, by name; `_pass` adds each of them."""
+"""Maps names to passes. The decorator `_pass` adds each entry."""
 
 _GRAPHS = ("tidu.graph", "tidu.bind")
 _OUTPUTS = "the values to differentiate; default: the graph's differentiable outputs"
@@ -83,8 +83,8 @@ def import_in_place(
     ),
 )
 def resolve_in_place(module: AnyModule, search_path: Sequence[str] = ()) -> None:
-    """Checks all references between graphs: each names one value of the right type, and no value
-    depends on itself. Copies the graphs that are found on the search path to the module.
+    """Checks that each reference between graphs refers to one value of the right type, and that no value
+    depends on itself. Copies graphs from the search path to the module if references need them.
 
     Later passes get only the module, so these graphs must be in the module.
     """
@@ -163,7 +163,7 @@ def linear_transpose_in_place(
     Option(
         "at",
         "references",
-        "the values to cut at; default: the fewest numbers through which all tangents pass",
+        "the values to cut at; default: values with the fewest elements through which all tangents pass",
     ),
 )
 def cut_in_place(
@@ -174,9 +174,10 @@ def cut_in_place(
     at: Sequence[Value | Reference] | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the linear graph of a graph, and two graphs that compose to it: one from tangents of inputs to
-    tangents of some values, and one from these to tangents of outputs. The attribute tidu.plan of the first one
-    has the estimated costs of a Jacobian through these values, in forward mode and in reverse mode."""
+    """Adds the linear graph of a graph, and splits it at some values: adds a graph from tangents of inputs to
+    tangents of these values, and a graph from tangents of these values to tangents of outputs. The attribute
+    tidu.plan of the first of the two graphs has the estimated times to compute a Jacobian by the split, in forward
+    mode, and in reverse mode."""
     view = resolve(module)
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
@@ -198,7 +199,7 @@ def cut_in_place(
 
 @_pass("tidu-seed", Option("graph", "string", "the linear graph, by symbol; default: the last one"))
 def seed_in_place(module: AnyModule, graph: str | None = None, opset: OpSet = OPSET) -> None:
-    """Binds the input of a transposed graph, the cotangent of a real scalar output, to 1: the VJP
+    """Binds the input of a transposed graph, which is the cotangent of a real scalar output, to 1. The VJP
     becomes a gradient."""
     view = resolve(module)
     source = view.graph(graph) if graph is not None else last_linear(view)
@@ -313,7 +314,7 @@ def materialize_merge_in_place(
     primal_outputs: bool = True,
     opset: OpSet = OPSET,
 ) -> None:
-    """Replaces all graphs by one flat graph that holds each value once."""
+    """Replaces all graphs by one flat graph that computes each value once."""
     view = resolve(module)
     main, last = None, last_linear(view, derived=True)
     if values is None or inputs is None or name is None:

@@ -1,4 +1,4 @@
-"""Named pipelines: the sequences of passes that produce a JVP, a VJP or a gradient."""
+"""Defines named pipelines, which compute a JVP, a VJP or a gradient."""
 
 from tiduc.opt.textual import PassStep, Pipeline
 
@@ -32,4 +32,4 @@ PIPELINES: dict[str, Pipeline] = {
         ),
     ),
 }
-"""The named pipelines, by name."""
+"""Maps names to pipelines."""

@@ -1,8 +1,8 @@
-"""Parses MLIR's textual pass pipelines extended by Python passes: `a,b{x=1 y='p q'},func.func(c)`.
+"""Parses textual pass pipelines that may contain Python passes and MLIR's passes: `a,b{x=1 y='p q'},func.func(c)`.
 
 MLIR knows only the names of native passes. A pipeline is therefore split at the Python passes, and MLIR parses the text
-between them. Options have MLIR's syntax: `key=value` pairs, separated by spaces. A value may be in quotes or in braces,
-and commas separate the elements of a list.
+between them. Options have MLIR's syntax: `key=value` pairs that are separated by spaces. A value may be in quotes or in
+braces. Commas separate the elements of a list.
 """
 
 import difflib
@@ -20,20 +20,21 @@ from tiduc.dialect.errors import RequestError
 _NAME = re.compile(r"\s*([\w.-]*)")
 _WHOLE = re.compile(r"\s*builtin\.module\s*\(")
 _TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL)
-"""A quoted string, or one character. A match that is a single quote has no closing quote."""
+"""Matches a quoted string, or one character. If the match is a single quote, the closing quote is missing."""
 
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
 PassFunction = Callable[[ir.Operation, passmanager.ExternalPass], None]
-"""A pass as `PassManager.add` takes it: a function of the op, and of the pass object, which can signal failure."""
+"""The type of a pass for `PassManager.add`: a function of the op, and of a pass object that can signal failure."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a pass; `kind` is the type of its value: a string, a number, a boolean, or a list.
+    """An option of a pass. `kind` is the type of its value: a string, a number, a boolean, or a list.
 
-    A name is a plain word or a symbol, `@x` or `@"any text"`; a reference is `@graph::@name`.
+    An element of "names" is a word or a symbol: `x`, `@x` or `@"any text"`. An element of "references" refers to a
+    value: `@graph::@name`.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Option:
     description: str
 
     def read(self, text: str) -> Any:
-        """Parses the option's value; raises `ValueError` if the text is malformed."""
+        """Parses the option's value. Raises `ValueError` if the text is malformed."""
         if self.kind == "bool":
             if text not in ("true", "false", "1", "0"):
                 raise ValueError(f"expects true or false, has {text!r}")
@@ -60,10 +61,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass on a module; `function` runs it in place.
+    """A pass on modules. `function` changes a module in place.
 
-    If the pass consists of several steps, `parts` returns the name and function of each step for given options. The
-    pass manager then prints, times and verifies each step.
+    If the pass consists of several steps, `parts` maps the options to the name and the function of each step. The pass
+    manager then prints, times and verifies each step separately.
     """
 
     name: str
@@ -73,13 +74,13 @@ class Pass:
     parts: Callable[..., Sequence[tuple[str, Callable[[Any], object]]]] | None = None
 
     def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
-        """The options of the pass."""
+        """The options of the pass. They do not depend on `passes`."""
         return self.options
 
     def configured(self, texts: Mapping[str, str]) -> "Configured":
-        """The pass with options parsed from `texts`, which has option names as keys.
+        """Parses values of options. `texts` maps names of options to the texts of their values.
 
-        Raises `ValueError` for a malformed text.
+        Raises `ValueError` if a text is malformed.
         """
         options = {option.name: option for option in self.options}
         values = {}
@@ -93,15 +94,15 @@ class Pass:
 
     @property
     def by_rules(self) -> bool:
-        """Whether the function has a parameter `opset`."""
+        """Whether the pass uses derivative rules: its function has a parameter `opset`."""
         return "opset" in inspect.signature(self.function).parameters
 
     def bound(self, **options: Any) -> PassFunction:
-        """The pass with these options, as a function for the `PassManager.add` of a manager of `builtin.module`."""
+        """The pass with these options, as a function for `PassManager.add`. The manager must run on modules."""
         return _added(functools.partial(self.function, **options))
 
     def steps(self, **options: Any) -> list[tuple[str, PassFunction]]:
-        """The name and function of each step of the pass with these options; a simple pass is one step."""
+        """The name and the function of each step of the pass with these options. A pass without `parts` is one step."""
         if self.parts is None:
             return [(self.name, self.bound(**options))]
         return [(name, _added(part)) for name, part in self.parts(**options)]
@@ -111,7 +112,8 @@ class Pass:
 class PassStep:
     """A pass in a named pipeline.
 
-    `fixed` maps options to texts that a user cannot change; `takes` has the names of the options that a user may set.
+    `fixed` maps names of options to texts that a user cannot change. `takes` has the names of options that a user can
+    set.
     """
 
     name: str
@@ -121,7 +123,7 @@ class PassStep:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A named pipeline of Python passes. An option of the pipeline is an option of each step that accepts it."""
+    """A named pipeline of Python passes. An option of the pipeline is passed to each step that accepts it."""
 
     name: str
     description: str
@@ -130,9 +132,9 @@ class Pipeline:
     def configured(
         self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]
     ) -> list["Configured"]:
-        """The passes of the pipeline with options. `given` has the texts of the pipeline's options, by name.
+        """The passes of the pipeline with their options. `given` maps names of the pipeline's options to texts.
 
-        Raises `ValueError` for a malformed text.
+        Raises `ValueError` if a text is malformed.
         """
         owned = []
         for step in self.steps:
@@ -143,7 +145,7 @@ class Pipeline:
         return owned
 
     def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
-        """The options of the pipeline: those of its passes that a user may set."""
+        """The options of the pipeline, which are the options of its passes that a user can set."""
         return tuple(
             option
             for step in self.steps
@@ -153,7 +155,7 @@ class Pipeline:
 
 
 def _added(function: Callable[[ir.OpView], object]) -> PassFunction:
-    """A function on modules in the form that `PassManager.add` requires."""
+    """Wraps a function on modules in the form that `PassManager.add` requires."""
 
     def run(op: ir.Operation, _: passmanager.ExternalPass) -> None:
         function(op.opview)
@@ -163,14 +165,14 @@ def _added(function: Callable[[ir.OpView], object]) -> PassFunction:
 
 @dataclass(frozen=True)
 class Native:
-    """Adjacent native passes. Leading spaces make the columns in MLIR's errors those of the whole pipeline."""
+    """The text of consecutive native passes. Leading spaces keep their columns, which errors of MLIR mention."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Configured:
-    """One Python pass with its options, and its text in the pipeline."""
+    """A Python pass with parsed options, and its text in the pipeline."""
 
     pass_: Pass
     options: Mapping[str, Any]
@@ -178,12 +180,12 @@ class Configured:
 
 
 def elements_of(text: str) -> list[str]:
-    """The elements of a pipeline, as texts. The pipeline has no enclosing `builtin.module(...)`."""
+    """Splits the text of a pipeline into its elements. The text must not have an enclosing `builtin.module(...)`."""
     return [element for _, element in _split(text, ",") if element.strip()]
 
 
 def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Configured]:
-    """The elements of a pipeline, with or without an enclosing `builtin.module(...)`. Named pipelines are expanded.
+    """Parses the text of a pipeline, and expands named pipelines. `builtin.module(...)` may enclose the text.
 
     Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass, for an unknown or malformed option of a
     Python pass, and for unbalanced brackets. MLIR checks native passes later.
@@ -207,7 +209,7 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Nat
 
 
 def _inside(text: str) -> tuple[int, int]:
-    """The offsets at which the module's pipeline begins and ends."""
+    """The start and end offsets of the text inside `builtin.module(...)`, or of the whole text."""
     whole = _WHOLE.match(text)
     stripped = text.rstrip()
     if whole and stripped.endswith(")"):
@@ -234,7 +236,7 @@ def _configured(
     for _, word in _split(rest[1:-1], " "):
         if not word:
             continue
-        key, equals, value = word.partition("=")  # a key without a value is true
+        key, equals, value = word.partition("=")  # a key without a value means true
         if key not in names:
             known_ones = ", ".join(f"'{option}'" for option in names) or "none"
             raise _misspelled(f"no option '{key}' in '{name}'; there are: {known_ones}", position)
@@ -255,7 +257,7 @@ def _unquoted(value: str) -> str:
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
-    """Splits at separators outside brackets and quotes. Yields the offset and the text of each part."""
+    """Splits a text at separators outside brackets and quotes. Yields the offset and the text of each part."""
     closing: list[str] = []
     begin = 0
     for token in _TOKEN.finditer(text):
@@ -276,7 +278,7 @@ def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
 
 
 def _symbol(text: str) -> str:
-    """The name in `@name` or `@"name"`."""
+    """The name in a symbol `@name` or `@"name"`. Raises `ValueError` if the text is not a symbol."""
     reference = _reference(text)
     if not isinstance(reference, ir.FlatSymbolRefAttr):
         raise ValueError(f"expects one symbol, has {text}")
@@ -300,10 +302,10 @@ def _misspelled(message: str, position: int) -> RequestError:
 def adds_to(
     passes: dict[str, Pass],
 ) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
-    """A function of a pass name and options.
+    """A function (name, *options) that returns a decorator. The decorator adds a function to `passes` as a pass.
 
-    It returns a decorator that makes a function of a module a pass in `passes`. The first paragraph of the function's
-    docstring is the description. The function's keyword parameters are the options.
+    The decorated function takes a module, and the options as keyword arguments. The first paragraph of its docstring is
+    the description of the pass.
     """
 
     def named(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,10 +1,11 @@
-"""profile: the time, FLOPs and bytes of each dispatch of a program, and the ops that the dispatch computes.
+"""profile: finds the time, FLOPs and bytes of each dispatch of a program, and the ops that the dispatch computes.
 
-    program   ->  numbered ops  ->  module, with the ops and bytes of each dispatch   (backends/iree/dispatches.py)
-    module    ->  events of several calls, by IREE's profiler                         (events.py)
-    both      ->  rows                                                                (rows.py)
+    program  ->  numbered ops  ->  module, and the ops and bytes of each dispatch   (backends/iree/dispatches.py)
+    module   ->  events of several calls, from IREE's profiler                      (events.py)
+    dispatches, events  ->  rows                                                    (rows.py)
 
-A row is a dispatch, or all dispatches of one kernel if a loop or a branch runs them a varying number of times.
+A row is a dispatch. If a loop or a branch runs the dispatches of a kernel a varying number of times, one row has all
+dispatches of this kernel.
 """
 
 from collections.abc import Sequence
@@ -28,10 +29,10 @@ from tiduc.runtime.run import Executable
 
 @dataclass(frozen=True)
 class Profile:
-    """The rows of a program, in descending order of time.
+    """The result of `profile`: measured rows, in descending order of time.
 
-    `seconds` is the time of the fastest call, from the start of its first dispatch to the end of its last. `events` are
-    the dispatches of that call, in order. `rates` are the rates of the machine.
+    `seconds` is the time of the fastest call, from the start of its first dispatch to the end of its last one. `events`
+    are the dispatches of this call, in order. `rates` are the rates of the machine.
     """
 
     name: str
@@ -46,9 +47,9 @@ class Profile:
 def profile(
     program: Program, arrays: Sequence[Array], options: Options, rates: Rates, calls: int = 10
 ) -> Profile:
-    """Compiles a program for CPUs, calls it several times on arrays, and measures its dispatches.
+    """Compiles a program for a CPU, calls it `calls` times with the arrays, and measures its dispatches.
 
-    Raises `RequestError` for a target that is not a CPU, and for factorizations by callbacks. Also raises the errors of
+    Raises `RequestError` if the target is not a CPU, or if factorizations call back to NumPy. Also raises the errors of
     `Program.compile`.
     """
     if options.lapack != LOOPS:
@@ -68,7 +69,7 @@ def profile(
 
 @stage
 def _computed(places: Sequence[str], module: IrOp, program: Program) -> dict[int, ComputedOp]:
-    """The ops of a program by number, with the costs of the numbered module."""
+    """Maps the numbers of ops in the numbered module to the ops, with their costs and their original locations."""
     text = str(module.get_asm(enable_debug_info=True))
     cost = find_cost(from_module(parse(text), program.name, program.opset))
     found: dict[int, ComputedOp] = {}
@@ -80,12 +81,12 @@ def _computed(places: Sequence[str], module: IrOp, program: Program) -> dict[int
 
 
 def as_json(profile: Profile) -> dict[str, object]:
-    """A profile as data for JSON; docs/profile.md describes the fields."""
+    """Converts a profile to data for JSON. docs/profile.md describes the fields."""
     return asdict(replace(profile, events=())) | {"events": [each._asdict() for each in profile.events]}
 
 
 def as_trace(profile: Profile) -> dict[str, object]:
-    """The fastest call in the format of Chrome's tracing, with times in microseconds."""
+    """Converts the fastest call to the JSON format of Chrome's trace viewer. Times are in microseconds."""
     start = profile.events[0].start if profile.events else 0
     return {
         "traceEvents": [

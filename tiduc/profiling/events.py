@@ -1,4 +1,4 @@
-"""events: the dispatches of several calls of a compiled module, measured by IREE's tools on CPUs."""
+"""events: measures the dispatches of several calls of a compiled module on a CPU, with IREE's tools."""
 
 import json
 import subprocess
@@ -14,11 +14,11 @@ from tiduc.runtime.run import Executable
 
 _EVENT = "host_dispatch_event"
 _find_benchmark: Callable[[], str] = benchmark_exe
-"""The path of IREE's tool `iree-benchmark-module`; `iree-profile` is in the same folder."""
+"""Returns the path of IREE's tool `iree-benchmark-module`. The tool `iree-profile` is in the same folder."""
 
 
 class DispatchEvent(NamedTuple):
-    """One run of a dispatch: its kernel, and the times in nanoseconds at which it begins and ends."""
+    """One run of a dispatch: the name of its kernel, and its start and end times in nanoseconds."""
 
     kernel: str
     start: int
@@ -26,13 +26,14 @@ class DispatchEvent(NamedTuple):
 
 
 Call = Sequence[DispatchEvent]
-"""The dispatches of one call, in order."""
+"""The dispatches of one call of a function, in order."""
 
 
 def calls_of(executable: Executable, arrays: Sequence[Array], calls: int, folder: str) -> list[Call]:
-    """The dispatches of several calls of a function on arrays. The tools read and write files in `folder`.
+    """Calls a function `calls` times with the arrays, and returns the dispatches of each call.
 
-    Raises `TiducError` if IREE's tools fail.
+    IREE's tools read and write files in `folder`. Raises `TiducError` if one of these tools fails, or if the calls have
+    different numbers of dispatches.
     """
     module, profile = Path(folder, "profiled.vmfb"), Path(folder, "calls.ireeprof")
     executable.save(module)
@@ -59,12 +60,12 @@ def calls_of(executable: Executable, arrays: Sequence[Array], calls: int, folder
     events = [_event(each) for each in map(json.loads, lines) if each["type"] == _EVENT]
     count, rest = divmod(len(events), calls)
     if rest:
-        raise TiducError(f"IREE measured {len(events)} dispatches in {calls} calls: calls differ")
+        raise TiducError(f"calls have different numbers of dispatches: {len(events)} in {calls} calls")
     return [events[i * count : (i + 1) * count] for i in range(calls)]
 
 
 def _type(array: Array, type_: str) -> str:
-    """The shape and element type of an array, as IREE's tools read them."""
+    """The shape and the element type of an array, in the syntax of IREE's tools: `2x3xf32`."""
     element = type_.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
     return "x".join([*map(str, array.shape), element])
 

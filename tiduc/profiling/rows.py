@@ -12,7 +12,7 @@ from tiduc.profiling.events import Call
 
 @dataclass(frozen=True)
 class ComputedOp:
-    """An op of the program, with its name, type and location, and the total FLOPs and function values of a call."""
+    """An op of the program: its name, type and location, and its total FLOPs and transcendentals in a call."""
 
     op: str
     type: str
@@ -23,11 +23,11 @@ class ComputedOp:
 
 @dataclass(frozen=True)
 class Row:
-    """A dispatch of a call, or all dispatches of one kernel: the number of runs, and the totals in a call.
+    """The number of runs and the total costs, in one call, of a dispatch or of all dispatches of one kernel.
 
-    `seconds` is the minimum over several calls. `bytes` is None if the sizes are not constant. At the machine's rates,
-    the FLOPs, the function values and the bytes each take a time: `limit` names the longest of these, and `peak` is
-    that time divided by `seconds`.
+    `seconds` is the minimum over several calls. `bytes` is None if sizes are not constant. Each of the FLOPs, the
+    transcendentals and the bytes takes some time at the rate of the machine. `limit` is the cost that takes the longest
+    time, and `peak` is this time divided by `seconds`.
     """
 
     kernel: str
@@ -52,7 +52,7 @@ class _Measured(NamedTuple):
 def rows_of(
     dispatches: Sequence[Dispatch], ops: Mapping[int, ComputedOp], calls: Sequence[Call], rates: Rates
 ) -> list[Row]:
-    """The rows, in descending order of time. An op in several rows counts only in the first of them."""
+    """The rows, in descending order of time. If several rows have the same op, only the first row has its costs."""
     rows, counted = list[Row](), set[int]()
     for each in sorted(_measured(dispatches, calls), key=lambda each: -each.seconds):
         own = [ops[n] for n in sorted(each.ops - counted) if n in ops]
@@ -73,9 +73,9 @@ def rows_of(
 
 
 def _measured(dispatches: Sequence[Dispatch], calls: Sequence[Call]) -> Iterator[_Measured]:
-    """The dispatches with their times.
+    """Yields the dispatches with their times.
 
-    The dispatches of a kernel are merged into one unless each call runs each of them once.
+    Merges the dispatches of a kernel into one, unless each call runs each of them exactly once.
     """
     of_kernel = defaultdict[str, list[Dispatch]](list)
     for each in dispatches:

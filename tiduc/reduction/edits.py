@@ -1,7 +1,8 @@
-"""Edits that make a module smaller. An edit is a function that finds the places in a module to which the edit applies.
+"""Defines edits that make a module smaller.
 
-A place is a function that applies the edit. Several places of one edit can be applied one after another: those of inner
-ops are first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
+An `Edit` finds all possible changes of one kind in a module, and returns a function for each change (`Place`). A call
+of this function changes the module in place. Several of the functions can be called in order: changes of inner ops come
+first, and each function looks up operands when it is called, because an earlier change may have replaced them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ def _body(module: IrOp) -> Any:
 
 
 def _inner(module: IrOp) -> list[ir.Operation]:
-    """The ops in functions and graphs that are not terminators, inner ones first."""
+    """All ops in functions and graphs, except terminators. Inner ops come before the ops that contain them."""
     return [
         op
         for top in operations(_body(module))
@@ -36,7 +37,7 @@ def _is_terminator(op: IrOp) -> bool:
 
 
 def _functions(module: IrOp) -> Iterator[tuple[Any, Any, Any]]:
-    """The functions with a body, their blocks, and their terminators."""
+    """Yields each function that has a body, its block, and the block's terminator."""
     for op in operations(_body(module)):
         if op.name == "func.func" and len(op.regions[0].blocks) == 1:
             block = op.regions[0].blocks[0]
@@ -45,12 +46,12 @@ def _functions(module: IrOp) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def functions(module: IrOp) -> list[Place]:
-    """Erases functions, graphs and other ops of the module itself."""
+    """Erases functions, graphs and other top-level ops of the module."""
     return [op.erase for op in operations(_body(module))]
 
 
 def results(module: IrOp) -> list[Place]:
-    """Drops results of functions, the last ones first."""
+    """Drops results of functions. The last result of each function comes first."""
 
     def place(function: IrOp, i: int) -> Place:
         def drop() -> None:
@@ -76,7 +77,7 @@ def _terminator(function: IrOp) -> Any:
 
 
 def _retype(function: IrOp, attributes: str, dropped: int) -> None:
-    """Sets a function's type to that of its body. Drops entry `dropped` of the attribute `attributes`."""
+    """Sets a function's type to the types of its body. Drops entry `dropped` of the attribute named `attributes`."""
     block = function.regions[0].blocks[0]
     types = [x.type for x in block.arguments], [y.type for y in _terminator(function).operands]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
@@ -86,7 +87,7 @@ def _retype(function: IrOp, attributes: str, dropped: int) -> None:
 
 
 def arguments(module: IrOp) -> list[Place]:
-    """Drops arguments of functions that no op uses, the last ones first."""
+    """Drops unused arguments of functions. The last argument of each function comes first."""
 
     def place(function: IrOp, block: ir.Block, i: int) -> Place:
         def drop() -> None:
@@ -108,14 +109,17 @@ def _is_unused(value: IrValue) -> bool:
 
 
 def to_first_operands(module: IrOp) -> list[Place]:
-    """Replaces each result of an op by the first operand of the result's type."""
+    """Erases an op, and replaces each of its results by the first operand with the result's type."""
     return [
         _forwarding(op, [same[0] for same in choices]) for op in _inner(module) if (choices := _choices(op))
     ]
 
 
 def to_last_operands(module: IrOp) -> list[Place]:
-    """Replaces each result by the last operand of its type, for ops with several operands of one result's type."""
+    """Erases an op, and replaces each of its results by the last operand with the result's type.
+
+    Skips ops for which this is the same change as in `to_first_operands`.
+    """
     return [
         _forwarding(op, [same[-1] for same in choices])
         for op in _inner(module)
@@ -124,9 +128,9 @@ def to_last_operands(module: IrOp) -> list[Place]:
 
 
 def _choices(op: IrOp) -> list[list[int]]:
-    """For each result of an op, the indices of the operands of its type.
+    """For each result of an op, the indices of the operands with the result's type.
 
-    An empty list if a result has no such operand.
+    Returns an empty list if there is a result without such an operand.
     """
     choices = [[i for i, x in enumerate(op.operands) if x.type == y.type] for y in op.results]
     return choices if all(choices) else []
@@ -137,7 +141,7 @@ def _forwarding(op: IrOp, chosen: Sequence[int]) -> Place:
 
 
 def to_zeros(module: IrOp) -> list[Place]:
-    """Replaces the results of an op by constants 0."""
+    """Erases an op, and replaces its results by constants with all elements zero."""
 
     def place(op: IrOp, zeros: Sequence[ir.Attribute]) -> Place:
         def replace() -> None:
@@ -162,7 +166,7 @@ def to_zeros(module: IrOp) -> list[Place]:
 
 
 def _zero(type_: ir.RankedTensorType) -> ir.Attribute | None:
-    """The elements attribute of zeros of a type. None if the type has no such attribute."""
+    """An elements attribute with all elements zero, or None if the type is not that of a static tensor of numbers."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
     element = type_.element_type
@@ -183,7 +187,7 @@ def _replace(op: IrOp, values: Sequence[IrValue]) -> None:
 
 
 def branches(module: IrOp) -> list[Place]:
-    """Replaces an op, such as a `stablehlo.if`, by the body of its first region, if that has no arguments."""
+    """Replaces an op such as a `stablehlo.if` by the body of its first region, if the region has no arguments."""
 
     def place(op: IrOp, block: ir.Block) -> Place:
         def inline() -> None:
@@ -208,12 +212,12 @@ def _yields(block: ir.Block, op: IrOp) -> bool:
 
 
 def unused(module: IrOp) -> list[Place]:
-    """Erases ops whose results no op uses."""
+    """Erases ops whose results are not used."""
     return [op.erase for op in _inner(module) if all(_is_unused(y) for y in op.results)]
 
 
 def attributes(module: IrOp) -> list[Place]:
-    """Drops attributes that the op's dialect does not define, such as names and shardings."""
+    """Drops discardable attributes, such as names and shardings, and the attributes of arguments and results."""
 
     def place(op: IrOp, name: str) -> Place:
         def drop() -> None:
@@ -240,4 +244,4 @@ EDITS: tuple[Edit, ...] = (
     arguments,
     attributes,
 )
-"""The edits, in the order in which a reduction tries them."""
+"""All edits, in the order in which a reduction tries them."""

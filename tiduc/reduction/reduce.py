@@ -1,8 +1,8 @@
-"""Makes a module smaller while a test still finds it interesting: delta debugging with the edits of `edits.py`.
+"""Makes a module smaller while a test still finds it interesting, by delta debugging with the edits of `edits.py`.
 
 while some edit succeeds:
     for each edit, in order:
-        apply it at all of its places at once, then at halves, quarters, ..., then at single places;
+        try all changes that the edit finds at once, then each half of them, each quarter, ..., each single change;
         keep each result that is valid and interesting
 """
 
@@ -19,16 +19,16 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.reduction.edits import EDITS, Edit
 
 Test = Callable[[bytes], bool]
-"""Whether the text of a module is interesting."""
+"""A function that takes the text of a module, and returns whether the module is interesting."""
 
 
 @dataclass
 class Reduction:
-    """A reduction in progress: the smallest interesting module so far, and how many candidates were tested."""
+    """A reduction in progress: the smallest interesting module so far, and the number of candidates tested so far."""
 
-    module: Any  # an operation
+    module: Any  # an `ir.Operation`
     test: Test
-    deadline: float  # of `time.monotonic`
+    deadline: float  # a value of `time.monotonic`
     tested: int = 0
     _known: dict[bytes, bool] = field(default_factory=dict)
 
@@ -38,11 +38,11 @@ class Reduction:
 
     @property
     def text(self) -> bytes:
-        """The text of the module."""
+        """The text of the smallest interesting module so far."""
         return written(self.module)
 
     def keep_if_interesting(self, candidate: IrOp) -> bool:
-        """Keeps a candidate if it is valid and interesting, and returns whether it is."""
+        """If the candidate is valid and interesting, makes it the current module. Returns whether it was kept."""
         try:
             candidate.verify()
         except ir.MLIRError:
@@ -57,7 +57,7 @@ class Reduction:
 
 
 def written(module: IrOp) -> bytes:
-    """The text of a module. Arguments keep the names that they have in the source."""
+    """Prints a module. Arguments have the names that they have in the source."""
     text = module.operation.get_asm(binary=True, use_name_loc_as_prefix=True, assume_verified=True)
     assert isinstance(text, bytes)
     return text.rstrip(b"\n") + b"\n"
@@ -65,13 +65,16 @@ def written(module: IrOp) -> bytes:
 
 @stage
 def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
-    """The reduction with the smallest interesting module that was found within some seconds.
+    """Reduces a module for at most `seconds`, except that a running test is not interrupted.
 
-    Raises `RequestError` if the module itself is not interesting.
+    The result has the smallest interesting module that was found. Raises `RequestError` if the given module is not
+    interesting.
     """
     reduction = Reduction(module.operation, test, time.monotonic() + seconds)
     if not reduction.keep_if_interesting(module.operation.clone().operation):
-        raise RequestError("the test does not find the module interesting once MLIR has printed it")
+        raise RequestError(
+            "the test does not find the module interesting after MLIR has parsed and printed it"
+        )
     succeeded = True
     while succeeded and not reduction.is_over:
         succeeded = any([_reduced_by(reduction, edit) for edit in EDITS])
@@ -79,7 +82,7 @@ def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
 
 
 def _reduced_by(reduction: Reduction, edit: Edit) -> bool:
-    """Applies an edit at as many places as possible. Returns whether an application was kept."""
+    """Applies as many changes of an edit as possible. Returns whether any change was kept."""
     succeeded = False
     size = len(edit(reduction.module))
     while size and not reduction.is_over:

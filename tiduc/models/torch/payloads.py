@@ -1,11 +1,11 @@
-"""The arrays of a `.pt2` archive: names, types, and positions, which are checked against the bytes in the archive.
+"""Reads the descriptions of the arrays in a `.pt2` archive, and checks that all elements are within the archive.
 
-data/weights/model_weights_config.json    the name of each array, the part with its bytes, its type and strides
+data/weights/model_weights_config.json    for each array: its name, its type, its strides, and the part with its bytes
 data/weights/weight_0                     bytes
 
-Arrays of one part may share bytes, as tied weights do. Nothing is unpickled: an array that PyTorch pickled, such as an
-instance of a subclass of `torch.Tensor`, is refused. PyTorch 2.8 saved all arrays as one pickle, which `pickled.py`
-reads. This file needs no PyTorch.
+Arrays in the same part may share bytes, as tied weights do. Nothing is unpickled: an array that PyTorch pickled, such
+as an instance of a subclass of `torch.Tensor`, is refused. PyTorch 2.8 saves all arrays as one pickle, which
+`pickled.py` reads. This module does not need PyTorch.
 """
 
 import math
@@ -27,17 +27,21 @@ TYPES = {
     **{29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz"},
     **{33: "float8_e8m0fnu", 34: "uint32", 35: "uint64"},
 }
-"""PyTorch's element types by their numbers in an archive."""
+"""Maps the number of an element type in an archive to the name of the type in PyTorch."""
 STRIDED = 7
-"""The number of the strided layout in an archive. Other layouts are not supported."""
+"""The number of the strided layout in an archive. No other layout is supported."""
 _HIGHEST_RANK = 64
 _MOST_REPEATED = 2**26
-"""The most bytes of an array whose elements share memory, such as a result of `expand`."""
+"""The largest size in bytes of an array whose elements share memory, such as a result of `expand`."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """An array of an archive. `part` is the name of the part with its bytes; `offset` counts elements in that part."""
+    """The description of an array in an archive.
+
+    `part` is the name of the part with the array's bytes. `offset` is the number of elements in this part before the
+    array's first element.
+    """
 
     part: str
     dtype: str
@@ -46,7 +50,7 @@ class Payload:
     offset: int
     is_parameter: bool
     requires_grad: bool
-    """Whether PyTorch computes a gradient of the array; False for a frozen parameter."""
+    """Whether PyTorch computes a gradient with respect to the array. False for a frozen parameter."""
 
     @property
     def itemsize(self) -> int:
@@ -59,7 +63,7 @@ class Payload:
 
 @dataclass(frozen=True)
 class Payloads:
-    """The arrays of the folders for weights and for constants, by name."""
+    """Maps names to the arrays of an archive, separately for the folders of weights and of constants."""
 
     weights: dict[str, Payload]
     constants: dict[str, Payload]
@@ -70,14 +74,17 @@ def itemsize(dtype: str) -> int:
 
 
 def numpy_type(dtype: str) -> Any:
-    """The NumPy type for a type of PyTorch. Raises `TiducError` if there is none."""
+    """The NumPy type for the name of a PyTorch type. Raises `TiducError` if NumPy lacks the type."""
     if dtype == "complex32":
-        raise Refused("arrays of the type complex32 are not read")
+        raise Refused("arrays of the type complex32 are not supported")
     return np.dtype(getattr(np, dtype, None) or getattr(ml_dtypes, dtype))
 
 
 def read_payloads(documents: Mapping[str, bytes | bytearray], sizes: Mapping[str, int]) -> Payloads:
-    """The arrays of an archive. `documents` are the parts that describe arrays; `sizes` has the bytes of each part."""
+    """Reads and checks the descriptions of all arrays. `documents` are the parts that contain the descriptions.
+
+    `sizes` maps the name of each part of the archive to its number of bytes.
+    """
     weights, constants = (
         _folder(folder, documents, sizes) for folder in (archive.WEIGHTS, archive.CONSTANTS)
     )
@@ -85,7 +92,7 @@ def read_payloads(documents: Mapping[str, bytes | bytearray], sizes: Mapping[str
 
 
 def documents(parts: Mapping[str, bytearray]) -> dict[str, bytearray]:
-    """The parts that describe arrays."""
+    """The parts of an archive that contain descriptions of arrays, by name."""
     names = (*archive.CONFIGS.values(), *archive.PICKLED.values())
     return {name: parts[name] for name in names if name in parts}
 
@@ -133,7 +140,7 @@ def _payload(name: str, part: str, meta: TensorMeta, is_parameter: bool, parts: 
 
 def _fixed(name: str, size: tuple[str, Any]) -> int:
     if size[0] != "as_int":
-        raise Refused(f"{name}: the size of an array of the file is not a number")
+        raise Refused(f"{name}: a size, a stride or the offset of the array is not a number")
     number: int = size[1]
     return number
 
@@ -154,12 +161,12 @@ def check_place(name: str, payload: Payload, size: int) -> None:
 
 
 def _pickled(pickle: str, written: bytes | bytearray, sizes: Mapping[str, int]) -> dict[str, Payload]:
-    """The arrays of a pickle of PyTorch 2.8. Their bytes are parts of an archive within the archive."""
+    """The arrays that PyTorch 2.8 saved as a pickle. Their bytes are parts of an inner archive."""
     found = {}
     for name, tensor in pickled.read_tensors(written).items():
         part = f"{pickle}/data/{tensor.storage.part}"
         if part not in sizes or tensor.dtype not in TYPES.values():
-            raise Refused(f"{name}: no bytes, or an element type that is not read")
+            raise Refused(f"{name}: the array's bytes are missing, or its element type is not supported")
         found[schema.path(name)] = payload = Payload(
             part,
             tensor.dtype,
@@ -174,7 +181,7 @@ def _pickled(pickle: str, written: bytes | bytearray, sizes: Mapping[str, int]) 
 
 
 def view(payload: Payload, parts: Mapping[str, bytearray]) -> Array:
-    """The elements of an array, as a view of the bytes of its part."""
+    """Returns an array as a view of the bytes in its part."""
     dtype = numpy_type(payload.dtype)
     if not math.prod(payload.sizes):
         return np.zeros(payload.sizes, dtype)
@@ -185,9 +192,9 @@ def view(payload: Payload, parts: Mapping[str, bytearray]) -> Array:
 
 
 def arrays(names: Iterable[str], payloads: Payloads, parts: Mapping[str, bytearray]) -> dict[str, Array]:
-    """Arrays that share no memory with each other, by name.
+    """Maps the given names to arrays, no two of which share memory.
 
-    An array that is alone in its part is a view of the part.
+    An array is a view if it is contiguous and the only array of its part. All other arrays are copies.
     """
     users: dict[str, int] = {}
     for each in (*payloads.weights.values(), *payloads.constants.values()):

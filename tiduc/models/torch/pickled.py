@@ -1,10 +1,10 @@
 """Reads descriptions of the arrays that PyTorch 2.8 saved as a pickle, without unpickling.
 
-    _rebuild_parameter(_rebuild_tensor_v2(storage '0', 0, (2, 3), (3, 1), ...), True, ...)    ->    a `Payload`
+    _rebuild_parameter(_rebuild_tensor_v2(storage '0', 0, (2, 3), (3, 1), ...), True, ...)    ->    PickledTensor(...)
 
 `pickletools` lists the operations of a pickle without running them. This module interprets the operations that build
-dictionaries, tuples, numbers and texts. It knows the names of the four functions that PyTorch calls for plain tensors,
-and refuses a pickle that calls another function.
+dictionaries, tuples, numbers and strings, and calls of the four functions that PyTorch uses for plain tensors. It
+refuses a pickle that calls another function.
 """
 
 import pickletools
@@ -14,7 +14,7 @@ from typing import Any
 from tiduc.models.torch.archive import Refused
 
 _MOST = 10**7
-"""The most operations of a pickle."""
+"""The largest number of operations in a pickle."""
 _SKIPPED = ("PROTO", "FRAME")
 _VALUES = ("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1")
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
@@ -30,14 +30,17 @@ _MARK = object()
 
 @dataclass(frozen=True)
 class PickledFunction:
-    """A function or a class that the pickle names."""
+    """A function or class that the pickle refers to. Only its name is known."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The memory of a tensor: the name of the part with its bytes, and the element type; None for untyped memory."""
+    """The memory of a tensor: the name of the part with its bytes, and the element type.
+
+    The element type is None for untyped memory.
+    """
 
     part: str
     dtype: str | None
@@ -45,7 +48,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class PickledTensor:
-    """A tensor that the pickle describes."""
+    """The description of a tensor in a pickle."""
 
     storage: Storage
     dtype: str
@@ -57,7 +60,7 @@ class PickledTensor:
 
 
 def read_tensors(written: bytes | bytearray) -> dict[str, PickledTensor]:
-    """The tensors of a pickled dictionary by name. Raises `TiducError` if the pickle holds anything else."""
+    """Reads a pickled dictionary from names to tensors. Raises `TiducError` if the pickle contains anything else."""
     try:
         tensors = _Machine().run(bytes(written))
     except (
@@ -76,7 +79,7 @@ def read_tensors(written: bytes | bytearray) -> dict[str, PickledTensor]:
 
 
 class _Machine:
-    """Follows the operations of a pickle on a stack."""
+    """Interprets the operations of a pickle with a stack of values, as Python's unpickler does."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -87,7 +90,7 @@ class _Machine:
             if operation.name == "STOP":
                 return self._stack.pop()
             if count > _MOST:
-                raise Refused("a pickle of too many operations")
+                raise Refused(f"a pickle has more than {_MOST:,} operations")
             if operation.name not in _SKIPPED:
                 self._step(operation.name, argument)
         raise ValueError("the pickle does not end")
@@ -125,10 +128,10 @@ class _Machine:
             value, key = stack.pop(), stack.pop()
             stack[-1].update({key: value})
         else:
-            raise Refused(f"a pickle with the operation {name}, which no pickle of tensors has")
+            raise Refused(f"a pickle has the operation {name}, which no pickle of tensors has")
 
     def _marked(self) -> list[Any]:
-        """Removes the last mark and the values above it from the stack. Returns the values."""
+        """Pops the values above the last `_MARK` and the mark itself from the stack. Returns the values."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1
@@ -157,7 +160,7 @@ def _storage(given: Any) -> Storage:
 
 
 def _called(function: object, arguments: Any) -> Any:
-    """The result of a function of PyTorch for plain tensors."""
+    """The result of a call in the pickle. Raises `Refused` if the function is not one that this module interprets."""
     name = function.name if isinstance(function, PickledFunction) else "a value"
     if name == "collections.OrderedDict" and arguments == ():
         return {}

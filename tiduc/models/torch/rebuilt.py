@@ -2,10 +2,10 @@
 
     {"target": "torch.ops.aten.sin.default", "inputs": [x], "outputs": [y]}    ->    %y = call_function[sin](%x)
 
-PyTorch's deserializer evaluates text of the file: expressions of sizes, guards, paths of functions, and pickles. Here,
-`torch.fx.Graph` creates each node from a function of `targets.py` and arguments that `schema.py` has checked. Guards
-and sample inputs are not read. The containers of the module's inputs and outputs are not read either: the program's
-inputs and outputs are flat lists.
+PyTorch's deserializer evaluates text of the file: expressions for sizes, guards, paths of functions, and pickles. This
+module instead creates each node of the `torch.fx.Graph` from a function that `targets.py` allows and arguments that
+`schema.py` has checked. It ignores guards, sample inputs, and the nesting of the module's inputs and outputs. The
+program's inputs and outputs are therefore flat lists.
 """
 
 import mmap
@@ -32,7 +32,7 @@ def exported_program(
     weights: "Mapping[str, torch.Tensor]",
     constants: "Mapping[str, torch.Tensor]",
 ) -> Any:
-    """The `ExportedProgram` of a record that `schema.read_model` returned, with the given weights and constants."""
+    """Builds the `ExportedProgram` for a record from `schema.read_model`, with the given weights and constants."""
     from torch._export.verifier import TrainingIRVerifier, Verifier
     from torch.export import ExportedProgram
 
@@ -43,7 +43,7 @@ def exported_program(
     nodes = NodeBuilder(torch, sizes, torch.nn.Module())
     module = nodes.module_of(record["graph"], [spec.arg.name for spec in signature.input_specs])
     if sizes.pending:
-        raise Refused("a size depends on data that no operator of the program returns")
+        raise Refused("no operator of the program defines one of its data-dependent sizes")
     is_training = _VERIFIER in (model["verifiers"] or [])
     return ExportedProgram(
         root=module,
@@ -58,7 +58,7 @@ def exported_program(
 
 
 def _call(torch: ModuleType, signature: "torch.export.ExportGraphSignature") -> Any:
-    """The program's calling convention: each input of the module is an argument, and the outputs are a tuple."""
+    """The program's calling convention: the module's inputs are positional arguments, and its outputs are a tuple."""
     from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.utils import _pytree
 
@@ -112,7 +112,7 @@ def _output(record: tuple[str, Any]) -> Any:
 
 
 def _argument(record: tuple[str, Any]) -> Any:
-    """The entry of a signature for an input or output of the module: its name, or its value if it is a constant."""
+    """The signature's entry for an input or output of the module. It has the name, or the value of a constant."""
     from torch.export.graph_signature import (
         ConstantArgument,
         SymBoolArgument,
@@ -138,7 +138,7 @@ def _check_tensors(
     weights: "Mapping[str, torch.Tensor]",
     constants: "Mapping[str, torch.Tensor]",
 ) -> None:
-    """Raises `TiducError` if the archive lacks a tensor of the signature."""
+    """Raises `TiducError` if the archive lacks a tensor that the signature names."""
     for spec in signature.input_specs:
         if spec.target is not None:
             is_kept = spec.kind.name == "PARAMETER" or bool(spec.persistent)
@@ -152,10 +152,10 @@ def _check_tensors(
 def tensors(
     torch: ModuleType, payloads: Mapping[str, Payload], contents: Mapping[str, bytes | int]
 ) -> "dict[str, torch.Tensor]":
-    """A tensor for each array, from the bytes of its part; if `contents` has only the number of bytes, of zeros.
+    """Maps the names of arrays to tensors. Arrays in the same part share memory.
 
-    Arrays of one part share memory. Zeros are memory pages that are never written, so that large weights take no
-    memory.
+    `contents` maps a part to its bytes, or to the number of its bytes. In the second case, all elements are zero, and
+    the tensors take no physical memory, because their pages are never written.
     """
     storages: dict[str, Any] = {}
     return {name: _tensor(torch, each, storages, contents) for name, each in payloads.items()}
@@ -178,7 +178,7 @@ def _tensor(
 
 
 def _storage(torch: ModuleType, given: bytes | int) -> "torch.UntypedStorage":
-    """Memory with a copy of the given bytes, or with the given number of zero bytes."""
+    """A storage with a copy of the given bytes. If `given` is a number, the storage has this number of zero bytes."""
     if not given:
         return torch.UntypedStorage(0)
     buffer: Any = mmap.mmap(-1, given) if isinstance(given, int) else bytearray(given)

@@ -1,4 +1,4 @@
-"""Builds the nodes of a graph of a `.pt2` archive, and of the graphs within it."""
+"""Builds `torch.fx` graphs from the records of a `.pt2` archive."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ _ASSERT, _RANGE = "aten::_assert_scalar", "aten::sym_constrain_range_for_size"
 
 @dataclass
 class _Graph:
-    """The graph under construction: its nodes and the records of its values, by name."""
+    """The graph under construction, its record, and maps from names to its nodes and values."""
 
     graph: Any
     module: Any
@@ -59,14 +59,17 @@ _EMPTY = GraphRecord(
 
 
 class NodeBuilder:
-    """Builds graphs. The sizes of all values belong to one environment."""
+    """Builds the graphs of one program. All graphs share one environment of symbolic sizes."""
 
     def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: "torch.nn.Module") -> None:
         self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, _EMPTY)
         self._depth = 0
 
     def module_of(self, record: GraphRecord, names: list[str]) -> Any:
-        """The module of a graph. `names` has, by position, the names of inputs that are constants."""
+        """Builds a graph and returns it as a `GraphModule`.
+
+        `names` has the names of the inputs by position. They are used only for inputs that are constants.
+        """
         with self._within(record):
             for i, given in enumerate(record["inputs"]):
                 self._placeholder(given, names[i] if i < len(names) and names[i] else f"arg{i}")
@@ -79,14 +82,14 @@ class NodeBuilder:
     @contextmanager
     def _within(self, record: GraphRecord) -> Iterator[None]:
         if self._depth > _DEEPEST:
-            raise Refused(f"the program has more than {_DEEPEST} graphs within each other")
+            raise Refused(f"graphs of the program are nested more than {_DEEPEST} levels deep")
         outer, self._depth = self._at, self._depth + 1
         pending, self._sizes.pending = self._sizes.pending, set()
         self._at = _Graph(self._torch.fx.Graph(), self._torch.nn.Module(), record)
         try:
             yield
             if self._sizes.pending:
-                raise Refused("a size depends on data that no operator of the program returns")
+                raise Refused("no operator of the program defines one of its data-dependent sizes")
         finally:
             self._at, self._depth, self._sizes.pending = outer, self._depth - 1, pending
 
@@ -107,7 +110,7 @@ class NodeBuilder:
         self._enter(name, self._at.graph.placeholder(name))
 
     def _enter(self, name: str, node: "torch.fx.Node") -> None:
-        """Gives a node its name, and the value that the file states for it."""
+        """Names a node, and sets its example value to the value that the file describes for this name."""
         if name in self._at.nodes:
             raise Refused(f"two values of a graph have the name {name}")
         node.name = name
@@ -115,7 +118,7 @@ class NodeBuilder:
         node.meta["val"] = self._value(name)
 
     def _value(self, name: str) -> Any:
-        """The value with this name: a tensor without elements, or a size."""
+        """The example value for a name, from its description in the file: a tensor without data, or a symbolic size."""
         values, record = self._at.values, self._at.record
         if name not in values:
             if name in record["tensor_values"]:
@@ -127,12 +130,12 @@ class NodeBuilder:
             elif name in (floats := record["sym_float_values"] or {}):
                 values[name] = self._sizes.float(floats[name])
             else:
-                raise Refused(f"the file says nothing of the value {name}")
+                raise Refused(f"the file does not describe the value {name}")
         return values[name]
 
     def _tensor(self, meta: TensorMeta) -> Any:
         if meta["layout"] != STRIDED or len(meta["sizes"]) != len(meta["strides"]):
-            raise Refused("sparse tensors are not read")
+            raise Refused("sparse tensors are not supported")
         sizes, strides = ([self._sizes.integer(x) for x in meta[key]] for key in ("sizes", "strides"))
         if any(isinstance(n, int) and n < 0 for n in (*sizes, *strides)):
             raise Refused("the size or the stride of a tensor is negative")
@@ -143,14 +146,14 @@ class NodeBuilder:
 
     def _dtype(self, number: int) -> Any:
         if number not in TYPES or not hasattr(self._torch, TYPES[number]):
-            raise Refused(f"element type {number} is not read")
+            raise Refused(f"element type {number} is not supported")
         return getattr(self._torch, TYPES[number])
 
     def _output(self, record: GraphRecord) -> None:
         results = [self._result(each) for each in record["outputs"]]
         if record["is_single_tensor_return"]:
             if len(results) != 1 or not isinstance(results[0], self._torch.fx.Node):
-                raise Refused("the file states that a graph returns one tensor, and the graph does not")
+                raise Refused("the file states that a graph returns one tensor, but the graph does not")
             node = self._at.graph.output(results[0])
             node.meta["val"] = results[0].meta["val"]
             return
@@ -163,7 +166,7 @@ class NodeBuilder:
         return self._argument(given)
 
     def _bind(self) -> None:
-        """Records at each node which data-dependent sizes it defines."""
+        """Records in each node's `meta` the data-dependent sizes that the node defines."""
         for node in self._at.graph.nodes:
             if (value := node.meta.get("val")) is not None and (bindings := self._sizes.bindings(value)):
                 node.meta["unbacked_bindings"] = bindings
@@ -178,7 +181,7 @@ class NodeBuilder:
         if any(each["arg"][0] in ("as_string", "as_strings") for each in record["inputs"]) and not (
             targets.takes_text(self._torch, function)
         ):
-            raise Refused(f"{record['target'][:120]} has an argument that is a text")
+            raise Refused(f"{record['target'][:120]} may not have a string as an argument")
         if is_operator and function._schema.name != _ITEM:
             arguments, keywords = self._of_schema(function, record)
         else:
@@ -196,9 +199,9 @@ class NodeBuilder:
         self._assume(function, node)
 
     def _name(self, record: NodeRecord, function: object) -> str | None:
-        """The name of a node, or None.
+        """The name of a node, or None if the file does not give it.
 
-        Files of PyTorch 2.8 name only results, so a node with one result has the result's name.
+        Files of PyTorch 2.8 name only results. If a node has one result, the result's name is the node's name.
         """
         if record["name"] or len(record["outputs"]) != 1:
             return record["name"] or None
@@ -210,7 +213,7 @@ class NodeBuilder:
     def _of_schema(
         self, function: "torch._ops.OpOverload", record: NodeRecord
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of an operator, by their names in its schema."""
+        """The positional and keyword arguments of an operator, matched to the operator's schema by name."""
         given = {each["name"]: (each["kind"], self._argument(each["arg"])) for each in record["inputs"]}
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -241,7 +244,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _assume(self, function: object, node: "torch.fx.Node") -> None:
-        """Adds the fact that a node asserts about a size to the environment of sizes. Ignores other nodes."""
+        """If a node asserts a fact about a size, adds the fact to the environment of sizes."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
             return
@@ -255,11 +258,11 @@ class NodeBuilder:
 
     def _known(self, name: str) -> Any:
         if name not in self._at.nodes:
-            raise Refused(f"a graph has no value {name} where it is used")
+            raise Refused(f"a node reads the value {name}, which is not defined before the node")
         return self._at.nodes[name]
 
     def _argument(self, given: tuple[str, Any]) -> Any:
-        """The argument of a node for an argument in the file."""
+        """Converts an argument of a record to the argument of a node."""
         tag, value = given
         if tag in _NUMBERS:
             return value
@@ -279,7 +282,7 @@ class NodeBuilder:
         return self._known(given[1]["name"]) if given[0] == "as_tensor" else None
 
     def _inner(self, value: NamedGraph) -> Any:
-        """The node for a graph within the graph."""
+        """Builds a subgraph, and returns the node that refers to it."""
         if hasattr(self._at.module, value["name"]):
             raise Refused(f"two graphs have the name {value['name']}")
         self._at.module.register_module(value["name"], self.module_of(value["graph"], []))
@@ -287,17 +290,17 @@ class NodeBuilder:
 
     def _device(self, value: DeviceRecord) -> Any:
         if value["type"] not in _DEVICES:
-            raise Refused(f"the device {value['type'][:40]} is not read")
+            raise Refused(f"the device {value['type'][:40]} is not supported")
         return self._torch.device("cpu")
 
     def _format(self, value: int) -> Any:
         if value not in _FORMATS:
-            raise Refused("a format of memory that is not read")
+            raise Refused(f"the memory format {value} is not supported")
         return getattr(self._torch, _FORMATS[value])
 
     def _layout(self, value: int) -> Any:
         if value != STRIDED:
-            raise Refused("sparse tensors are not read")
+            raise Refused("sparse tensors are not supported")
         return self._torch.strided
 
     # ---- results
@@ -305,7 +308,7 @@ class NodeBuilder:
     def _outputs(
         self, record: NodeRecord, node: "torch.fx.Node", meta: Mapping[str, object], is_higher: bool
     ) -> None:
-        """Names the results of a node, and adds a node for each of several results."""
+        """Names the result of a node. If the node has several results, adds a node that extracts each of them."""
         outputs = record["outputs"]
         if not outputs:
             return
@@ -321,7 +324,7 @@ class NodeBuilder:
             self._at.nodes.setdefault(node.name, node)
 
     def _items(self, node: "torch.fx.Node", outputs: list[Any], meta: Mapping[str, object]) -> list[Any]:
-        """The values of a node with several results, each extracted by a further node."""
+        """Adds a node for each result of a node with several results. Returns the example values of the results."""
         values = []
         for i, each in enumerate(outputs):
             tag, value = each if isinstance(each, tuple) else ("as_tensor", each)
@@ -342,7 +345,7 @@ class NodeBuilder:
 
 
 def _tagged(tag: str, values: list[Any]) -> list[Any]:
-    """The elements of a list of results, each with its own tag."""
+    """Splits a list of results into single results. Sizes become pairs of a tag and a value."""
     return values if tag == "as_tensors" else [(tag.removesuffix("s"), each) for each in values]
 
 
@@ -362,11 +365,11 @@ _READERS: dict[str, Any] = {
     "as_int_lists": lambda nodes, value: [tuple(each) for each in value],
     "as_float_lists": lambda nodes, value: [list(each) for each in value],
 }
-"""The reader of each kind of argument that is neither a number nor a list of numbers."""
+"""Maps the tag of an argument to a function (builder, value) -> argument. Lacks the tags of numbers and their lists."""
 
 
 def _metadata(record: MetadataRecord) -> dict[str, object]:
-    """The lines and modules of a node, for messages."""
+    """The stack trace of a node, and the modules that contain it. Error messages use them."""
     meta: dict[str, Any] = {}
     if record["stack_trace"]:
         meta["stack_trace"] = record["stack_trace"]

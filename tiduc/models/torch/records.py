@@ -1,13 +1,13 @@
-"""The records of a `.pt2` archive, as `schema.py` checks them.
+"""The types of the records that `schema.py` returns for the JSON of a `.pt2` archive.
 
-If the file has one of several kinds of value, the record has a pair: the tag of the kind, and the value.
+A value that may have one of several kinds is a pair: the tag of the kind, and the value.
 """
 
 from typing import Any, TypedDict
 
 
 class TensorMeta(TypedDict):
-    """The type of a tensor. Sizes, strides and the offset are numbers or expressions."""
+    """The type of a tensor. Sizes, strides and the offset are pairs that contain a number or an expression."""
 
     dtype: int
     sizes: list[tuple[str, Any]]
@@ -18,7 +18,7 @@ class TensorMeta(TypedDict):
 
 
 class ExpressionRecord(TypedDict):
-    """An expression of sizes, and its value in the example."""
+    """An expression for a size, and its value for the example inputs."""
 
     expr_str: str
     hint: tuple[str, Any] | None
@@ -33,7 +33,7 @@ class ArgumentRecord(TypedDict):
 
 
 class MetadataRecord(TypedDict):
-    """The lines and the modules of a node."""
+    """The stack trace of a node, and the stack of modules that contain the node."""
 
     stack_trace: str | None
     nn_module_stack: str | None
@@ -51,7 +51,7 @@ class NodeRecord(TypedDict):
 
 
 class GraphRecord(TypedDict):
-    """A graph: its inputs, outputs and nodes, and the types of its values by name."""
+    """A graph: its inputs, outputs and nodes, and maps from the names of values to their types."""
 
     inputs: list[tuple[str, Any]]
     outputs: list[tuple[str, Any]]
@@ -64,21 +64,21 @@ class GraphRecord(TypedDict):
 
 
 class NamedGraph(TypedDict):
-    """A graph that is an argument of a node."""
+    """A graph that is an argument of a node, such as a branch, and the graph's name."""
 
     name: str
     graph: GraphRecord
 
 
 class DeviceRecord(TypedDict):
-    """A device."""
+    """A device of PyTorch, such as `cuda:0`."""
 
     type: str
     index: int | None
 
 
 class SignatureRecord(TypedDict):
-    """The inputs and outputs of the program, each with its kind."""
+    """The inputs and outputs of the program. Each is a pair of its kind, such as `parameter`, and its description."""
 
     input_specs: list[tuple[str, Any]]
     output_specs: list[tuple[str, Any]]
@@ -92,14 +92,14 @@ class RootRecord(TypedDict):
 
 
 class RangeRecord(TypedDict):
-    """The range of a symbolic size."""
+    """The range of a symbolic size. A bound is None if it is infinite."""
 
     min_val: int | None
     max_val: int | None
 
 
 class ModelRecord(TypedDict):
-    """A program."""
+    """The program: its graphs, its signature, the ranges of its symbolic sizes, and PyTorch's verifiers for it."""
 
     graph_module: RootRecord
     range_constraints: dict[str, RangeRecord]
@@ -107,7 +107,7 @@ class ModelRecord(TypedDict):
 
 
 class PayloadRecord(TypedDict):
-    """An array of the archive."""
+    """An array of the archive: its type, and the part with its bytes, which is a pickle if `use_pickle`."""
 
     path_name: str
     is_param: bool

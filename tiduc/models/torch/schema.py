@@ -1,10 +1,10 @@
 """Checks the JSON of a `.pt2` archive against the schema of `torch.export`, before any value is used.
 
-    read_model(bytes)    ->    the record of the program: dictionaries, lists, and (tag, value) for a choice
+    read_model(bytes)    ->    the program as dictionaries and lists, with (tag, value) for a choice of several kinds
 
-Names must be Python identifiers, because PyTorch writes the graph as Python code. Numbers must fit 64 bits. Keys that
-the schema lacks are ignored. The schema follows PyTorch's `torch/_export/serde/schema.py`, major version 8, without
-objects of C++ classes, tokens and operators as arguments. This file needs no PyTorch.
+Names must be Python identifiers, because PyTorch writes the graph as Python code. Numbers must fit into 64 bits. Keys
+that the schema lacks are ignored. The schema is that of PyTorch's `torch/_export/serde/schema.py`, major version 8. It
+lacks objects of C++ classes, tokens, and operators as arguments. This module does not need PyTorch.
 """
 
 import json
@@ -27,24 +27,28 @@ _PATH = re.compile(r"[^\x00-\x1f\x7f\"'\\`{}$]+")
 _FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 Kind = Any
-"""A constraint on a value: a function that checks it, a list of one kind, a record, or one of the classes below."""
+"""A constraint on a JSON value.
+
+A kind is a function that checks and returns the value, a list with the kind of the elements, a dictionary from keys to
+kinds, or an instance of a class below.
+"""
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """A value of one of several kinds: a dictionary with one entry, whose key is the tag.
+    """The kind of a dictionary with one entry, whose key is a tag that determines the kind of the value.
 
-    `checked` returns (tag, value).
+    `checked` returns the pair (tag, value).
     """
 
     kinds: dict[str, Kind]
     refused: tuple[tuple[str, str], ...] = ()
-    """Tags of PyTorch that this package does not read, each with its meaning."""
+    """Pairs of a tag that is not supported and its meaning, for the message."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A dictionary whose keys are names of values."""
+    """The kind of a dictionary with arbitrary keys. `key` checks a key, and `kind` is the kind of all values."""
 
     kind: Kind
     key: Callable[[Any], Any]
@@ -52,14 +56,14 @@ class Named:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A value of a kind, or None."""
+    """The kind of a value that has the kind `kind` or is None."""
 
     kind: Kind
 
 
 def integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
-        raise Refused(f"expects an integer of 64 bits, has {_shown(value)}")
+        raise Refused(f"expects a 64-bit integer, but has {_shown(value)}")
     return value
 
 
@@ -67,31 +71,31 @@ def number(value: object) -> float:
     if isinstance(value, str) and value in _FLOATS:
         return _FLOATS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(f"expects a number, has {_shown(value)}")
+        raise Refused(f"expects a number, but has {_shown(value)}")
     return float(integer(value)) if isinstance(value, int) else value
 
 
 def boolean(value: object) -> bool:
     if not isinstance(value, bool):
-        raise Refused(f"expects true or false, has {_shown(value)}")
+        raise Refused(f"expects true or false, but has {_shown(value)}")
     return value
 
 
 def text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-        raise Refused(f"expects a short text, has {_shown(value)}")
+        raise Refused(f"expects a string of at most {_LONGEST_TEXT} characters, but has {_shown(value)}")
     return value
 
 
 def name(value: object) -> str:
     """Checks the name of a value of the graph. It must be an identifier, because PyTorch writes it into Python code."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not is_name(value):
-        raise Refused(f"expects a name, has {_shown(value)}")
+        raise Refused(f"expects a name, but has {_shown(value)}")
     return value
 
 
 def is_name(value: str) -> bool:
-    """Whether a text is an identifier of ASCII letters that is not a keyword of Python."""
+    """Whether a string is an ASCII identifier that is no keyword of Python and does not begin with two underscores."""
     return bool(_IDENTIFIER.fullmatch(value)) and not keyword.iskeyword(value) and not value.startswith("__")
 
 
@@ -100,18 +104,18 @@ def _name_or_none(value: object) -> str:
 
 
 def path(value: object) -> str:
-    """Checks the name of a parameter or buffer: names of modules, separated by dots."""
+    """Checks the name of a parameter or buffer, which consists of names separated by dots."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not _PATH.fullmatch(value):
-        raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
+        raise Refused(f"expects the name of a parameter or buffer, but has {_shown(value)}")
     if any(not part or part.startswith("__") for part in value.split(".")):
-        raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
+        raise Refused(f"expects the name of a parameter or buffer, but has {_shown(value)}")
     return value
 
 
 def _trace(value: object) -> str:
-    """A text for messages only; removes characters that are not printable."""
+    """Checks a string that only messages use. Returns it without characters that are not printable."""
     if not isinstance(value, str) or len(value) > _LONGEST_TRACE:
-        raise Refused(f"expects a text, has {_shown(value)}")
+        raise Refused(f"expects a string of at most {_LONGEST_TRACE} characters, but has {_shown(value)}")
     return "".join(c for c in value if c.isprintable() or c == "\n")
 
 
@@ -122,18 +126,18 @@ def _shown(value: object) -> str:
 
 
 def checked(kind: Kind, value: object) -> Any:
-    """The value as a record of the kind `kind`. Raises `TiducError` if the value does not fit the kind."""
+    """Checks a JSON value against a kind, and returns it as a record. Raises `TiducError` if the value does not fit."""
     if isinstance(kind, Maybe):
         return None if value is None else checked(kind.kind, value)
     if isinstance(kind, OneOf):
         return _chosen(kind, value)
     if isinstance(kind, list):
         if not isinstance(value, list):
-            raise Refused(f"expects a list, has {_shown(value)}")
+            raise Refused(f"expects a list, but has {_shown(value)}")
         return [checked(kind[0], each) for each in value]
     if isinstance(kind, dict | Named):
         if not isinstance(value, dict):
-            raise Refused(f"expects an object, has {_shown(value)}")
+            raise Refused(f"expects an object, but has {_shown(value)}")
         if isinstance(kind, Named):
             return {kind.key(key): checked(kind.kind, each) for key, each in value.items()}
         return {key: _field(key, each, value) for key, each in kind.items()}
@@ -148,10 +152,10 @@ def _field(key: str, kind: Kind, record: Mapping[str, object]) -> Any:
 
 def _chosen(kind: OneOf, value: object) -> tuple[str, Any]:
     if not isinstance(value, dict) or len(value) != 1:
-        raise Refused(f"expects an object of one entry, has {_shown(value)}")
+        raise Refused(f"expects an object with one entry, but has {_shown(value)}")
     ((tag, inner),) = value.items()
     if tag not in kind.kinds:
-        raise Refused(f"{dict(kind.refused).get(tag, f'a value of the kind {_shown(tag)}')} is not read")
+        raise Refused(f"{dict(kind.refused).get(tag, f'a value of the kind {_shown(tag)}')} is not supported")
     return tag, checked(kind.kinds[tag], inner)
 
 
@@ -272,10 +276,10 @@ _PAYLOADS = {
 
 
 def read_model(written: bytes | bytearray) -> ModelRecord:
-    """The record of the program in `models/model.json`."""
+    """Reads and checks the program in the part `models/model.json`, whose bytes are `written`."""
     document = _document(written)
     if not isinstance(document, dict):
-        raise Refused(f"expects an object, has {_shown(document)}")
+        raise Refused(f"expects an object, but has {_shown(document)}")
     version = checked(_VERSION, document)
     if version["schema_version"]["major"] != MAJOR:
         of = version["schema_version"]
@@ -288,7 +292,7 @@ def read_model(written: bytes | bytearray) -> ModelRecord:
 
 
 def read_payloads(written: bytes | bytearray) -> dict[str, PayloadRecord]:
-    """The records of arrays by name, in `data/weights/model_weights_config.json` and similar files."""
+    """Reads and checks a list of arrays, such as the part `data/weights/model_weights_config.json`, by name."""
     config: dict[str, PayloadRecord] = _recorded(_PAYLOADS, _document(written))["config"]
     return config
 

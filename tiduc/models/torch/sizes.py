@@ -1,4 +1,4 @@
-"""Builds PyTorch's symbolic sizes from the expressions of a `.pt2` archive."""
+"""Builds PyTorch's symbolic sizes from the expressions in a `.pt2` archive."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import sympy
 
 Hint = float | None
-"""The value of a size in the example, if it is known."""
+"""The value of a size for the example inputs, or None if it is not known."""
 
 _UNBACKED = {"u": "unbacked_symint_counter", "zuf": "unbacked_symfloat_counter"}
 _MOST_UNBACKED = 10**6
@@ -20,7 +20,7 @@ _MOST_EXPRESSIONS = 10**5
 
 
 class SizeEnvironment:
-    """The environment of the sizes of one program: symbols, their ranges, and the values of an example."""
+    """The symbolic sizes of one program: the symbols, their ranges, and their values for the example inputs."""
 
     def __init__(self, torch: ModuleType, ranges: Mapping[str, RangeRecord]) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
@@ -35,7 +35,7 @@ class SizeEnvironment:
         self._symbols: dict[str, Any] = {}
         self._read: dict[tuple[str, Any], Any] = {}
         self.pending: set[Any] = set()
-        """The symbols of data-dependent sizes for which no node has been built that defines them."""
+        """The symbols of data-dependent sizes that no node defines yet."""
         for name in ranges:
             self._count(name)
 
@@ -49,22 +49,22 @@ class SizeEnvironment:
         )
 
     def _count(self, name: str) -> None:
-        """Advances PyTorch's counter of symbols, so that new symbols have other names than those in the file."""
+        """Advances PyTorch's counter of symbols beyond `name`, so that new symbols do not get a name of the file."""
         prefix = name.rstrip("0123456789")
         if counter := _UNBACKED.get(prefix):
             number = int(name[len(prefix) :] or 0) if len(name) < 16 else _MOST_UNBACKED
             if number >= _MOST_UNBACKED:
-                raise Refused(f"the number of a symbol is too large: {name[:40]}")
+                raise Refused(f"the number in the name of a symbol is too large: {name[:40]}")
             if isinstance(getattr(self.environment, counter, None), int):
                 setattr(self.environment, counter, max(number + 1, getattr(self.environment, counter)))
 
     @property
     def ranges(self) -> dict[Any, Any]:
-        """The ranges of the symbols that the program has."""
+        """Maps the symbols that occur in the program to their ranges."""
         return {self._symbols[name]: each for name, each in self._ranges.items() if name in self._symbols}
 
     def integer(self, record: tuple[str, Any]) -> Any:
-        """An integer size: an `int`, or a symbolic integer of PyTorch."""
+        """Converts the record of an integer to an `int` or to a symbolic integer of PyTorch."""
         tag, value = record
         if tag == "as_int":
             return value
@@ -95,12 +95,15 @@ class SizeEnvironment:
         key = text, hint
         if key not in self._read:
             if len(self._read) >= _MOST_EXPRESSIONS:
-                raise Refused(f"the program has more than {_MOST_EXPRESSIONS:,} expressions of sizes")
+                raise Refused(f"the program has more than {_MOST_EXPRESSIONS:,} expressions for sizes")
             self._read[key] = self._known(as_sympy(read_expression(text)), hint)
         return self._read[key]
 
     def _known(self, expression: "sympy.Basic", hint: Hint) -> Any:
-        """The expression, after its range and its example value have been added to the environment."""
+        """Adds the range and the example value of an expression to the environment, and returns the expression.
+
+        Replaces a symbol by the first symbol of the same name.
+        """
         if expression.is_Integer or expression.is_Float or expression.is_Boolean:
             return expression
         for part in expression.args:
@@ -127,7 +130,7 @@ class SizeEnvironment:
         return expression
 
     def bindings(self, value: object) -> Any:
-        """The data-dependent symbols that a node's value defines; None if there are none."""
+        """The data-dependent symbols that a node's value defines, or None if it defines none."""
         return self._shapes._free_unbacked_symbols_with_path(
             value, (), shape_env=self.environment, pending=self.pending, simplify=True
         )

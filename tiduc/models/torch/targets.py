@@ -1,12 +1,12 @@
-"""The functions that a node of a `.pt2` archive may call: those in tables and in PyTorch's registry of operators.
+"""Finds the function that a node of a `.pt2` archive calls. Only the functions in this list are allowed:
 
-torch.ops.aten.NAME.OVERLOAD, torch.ops.prims...    an operator that PyTorch's dispatcher has
-torch.ops.higher_order.NAME                         an operator of the table `_HIGHER_ORDER`
-_operator.NAME, math.NAME, torch.sym_NAME           a function of sizes, of the tables `_OF_SIZES` and `_SYMBOLIC`
-torch._functorch.predispatch.NAME                   a step of `vmap` or `jvp`, of the table `_STEPS`
+torch.ops.aten.NAME.OVERLOAD, torch.ops.prims...    operators that PyTorch's dispatcher has
+torch.ops.higher_order.NAME                         operators in `_HIGHER_ORDER`
+_operator.NAME, math.NAME, torch.sym_NAME           functions of sizes in `_OF_SIZES` and `_SYMBOLIC`
+torch._functorch.predispatch.NAME                   steps of `vmap` or `jvp` in `_STEPS`
 
-The arguments of an operator are tensors, numbers and types. Only the operators of `_WITH_TEXT` may get a text: they
-compare the text with fixed words, or show it in an error. Thus no operator gets the name of a file or of a module.
+The arguments of an operator are tensors, numbers and types. Only the operators in `_WITH_TEXT` may get a string. They
+compare it with fixed words, or show it in an error. No operator can therefore get the name of a file or of a module.
 """
 
 import functools
@@ -56,7 +56,7 @@ _WITH_TEXT = frozenset(
     }
 )
 _FOURIER = "fft_"
-"""The prefix of the names of operators whose text is the norm of a Fourier transform."""
+"""The prefix of the names of Fourier transforms, whose string argument is the normalization."""
 _OF_SIZES: dict[str, Callable[..., Any]] = {
     **{
         f"_operator.{name}": getattr(operator, name)
@@ -79,13 +79,13 @@ _STEPS = frozenset(
     }
 )
 _STEP_WITH_TEXT = "_vmap_increment_nesting"
-"""A step whose text argument states whether the rows draw different random numbers."""
+"""A step of `vmap` whose string argument states whether batch entries draw different random numbers."""
 _AUTOCAST = "wrap_with_autocast"
-"""An operator whose text argument is a kind of device."""
+"""An operator whose string argument is a kind of device."""
 
 
 def target(torch: ModuleType, name: str) -> Any:
-    """The function that a node calls. Raises `TiducError` for an unknown function."""
+    """The function named `name` in the file. Raises `TiducError` if a file may not call the function."""
     if match := _OPERATOR.fullmatch(name):
         space, packet, overload = match.groups()
         full = f"{space}::{packet}" + ("" if overload == "default" else f".{overload}")
@@ -110,20 +110,17 @@ def target(torch: ModuleType, name: str) -> Any:
 
 @functools.cache
 def _registered(torch: ModuleType) -> frozenset[str]:
-    """The names of the operators in PyTorch's dispatcher.
-
-    They do not include functions of TorchScript, such as `save`.
-    """
+    """The names of all operators in PyTorch's dispatcher, which excludes functions of TorchScript such as `save`."""
     return frozenset(torch._C._dispatch_get_all_op_names())
 
 
 def is_step(name: str) -> bool:
-    """Whether a function is a step of `vmap` or `jvp`, whose arguments may have names."""
+    """Whether the function `name` is a step of `vmap` or `jvp`. Such a function may have keyword arguments."""
     return name.startswith(_PREDISPATCH)
 
 
 def end_steps(torch: ModuleType) -> None:
-    """Ends steps of `vmap` and `jvp` that a program has begun but not ended, for example because of an error."""
+    """Leaves the levels of `vmap` and `jvp` that a program has entered but not left, for example after an error."""
     from torch.autograd import forward_ad
 
     if torch._C._functorch.maybe_current_level() is not None:
@@ -133,7 +130,7 @@ def end_steps(torch: ModuleType) -> None:
 
 
 def takes_text(torch: ModuleType, function: object) -> bool:
-    """Whether the function may get a text as an argument."""
+    """Whether the function may have a string as an argument."""
     if isinstance(function, torch._ops.HigherOrderOperator):
         return bool(function.name() == _AUTOCAST)
     if not isinstance(function, torch._ops.OpOverload):

@@ -1,11 +1,11 @@
-"""Reads untrusted `.pt2` files of PyTorch: evaluates no text of a file, and builds the program in a worker.
+"""Imports untrusted `.pt2` files of PyTorch. Evaluates no text of a file, and builds the program in a worker process.
 
     model.pt2 --archive--> parts --worker: schema, rebuilt, decompositions, torch-mlir--> StableHLO
                              +---- imports: the cache of programs that were imported before ----+
 
-This process reads the file once, and interprets no part of it. The worker gets the text, and the bytes of arrays that
-are not weights, and has limits of time and memory. `torch.export.load` is not called, because it evaluates text of a
-file and unpickles parts of it. This process needs no PyTorch.
+The calling process reads the parts of the file without interpreting them, and does not need PyTorch. The worker, which
+has limits of time and memory, gets the program and the bytes of arrays that are not weights. `torch.export.load` is
+never called, because it evaluates text of a file and unpickles parts of the file.
 """
 
 import os
@@ -35,9 +35,9 @@ _NO_TORCH = "importing models of PyTorch requires PyTorch: pip install 'tiduc[to
 
 
 def read_file(path: str, lift_constants: bool, limits: Limits | None, cached: bool = True) -> Model:
-    """The model in a file. Without `cached`, the cache of imported programs is neither read nor written.
+    """Imports the model in a file. If `cached` is false, the cache of imported programs is neither read nor written.
 
-    Raises `TiducError` for a file that `torch.export.save` does not write, or that can only be read with trust.
+    Raises `TiducError` if `torch.export.save` did not write the file, or if the file requires the option `trust`.
     """
     try:
         parts = archive.read_parts(path)
@@ -64,7 +64,7 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None, cached: bo
 
 
 def _imported(parts: Mapping[str, bytearray], limits: Limits | None) -> Import:
-    """The program of an archive, imported in a worker."""
+    """Imports the program of an archive in worker processes, without the cache."""
     warm_up(__name__, "torch.export", "torch_mlir.fx")
     sizes = {name: len(contents) for name, contents in parts.items()}
     payloads = import_in_worker(read_payloads, limits, documents(parts), sizes)
@@ -82,7 +82,7 @@ def _program(
     contents: Mapping[str, bytes | bytearray],
     sizes: Mapping[str, int],
 ) -> Exported:
-    """The StableHLO of a program. The result has the names of the weights, but not their arrays."""
+    """Lowers the program in the JSON `written` to StableHLO. In the result, `weights` maps all names to None."""
     model = schema.read_model(written)
     import torch
 
@@ -111,11 +111,11 @@ def _lowered(torch: ModuleType, model: ModelRecord, payloads: Payloads, given: d
 
 @contextmanager
 def _without_cache(torch: ModuleType) -> Iterator[None]:
-    """In a block, prevents PyTorch from reading its compiler's cache, which any user of the machine can write.
+    """Context manager in whose body PyTorch does not read the cache of its compiler.
 
-    The cache is in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
-    program. The folder of PyTorch's package is used instead of the cache: it exists, holds no settings, and is as
-    trusted as PyTorch.
+    The cache is in the shared folder for temporary files, so that any user of the machine can write it. PyTorch reads
+    settings from it while it decomposes a program. In the body, PyTorch uses the folder of its own package as the
+    cache. That folder has no settings, and is as trustworthy as PyTorch.
     """
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)

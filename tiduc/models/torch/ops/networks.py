@@ -20,7 +20,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """softmax(q k^T scale + mask) v, stored in PyTorch's memory layout: positions before heads."""
+    """Computes softmax(q k^T scale + mask) v. As in PyTorch, positions precede heads in the result's memory layout."""
     if enable_gqa:
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
     scores = (q @ k.transpose(-2, -1)) * (1 / sqrt(q.shape[-1]) if scale is None else scale)
@@ -32,7 +32,7 @@ def attention(
         scores = scores + attn_mask
     if attn_mask is None or is_causal:
         weights = torch.softmax(scores, -1)
-    else:  # weights are zero in rows whose positions are all masked
+    else:  # a row in which all positions are masked gets weights of zero instead of NaN
         reads = attn_mask if attn_mask.dtype == torch.bool else attn_mask != float("-inf")
         is_open = reads.any(-1, keepdim=True)
         weights = torch.where(is_open, torch.softmax(torch.where(is_open, scores, 0), -1), 0)
@@ -47,7 +47,7 @@ def _by_position(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.view.default)
 def view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    """A view of x, or of a copy if x is not contiguous. Results of decompositions may have unexpected strides."""
+    """Copies x before the view if x is not contiguous, because results of decompositions may have unusual strides."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
 
@@ -55,9 +55,9 @@ def view(x: torch.Tensor, size: Sequence[int]) -> Any:
 def rms_norm(
     x: torch.Tensor, sizes: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> Any:
-    """x / sqrt(mean of squares + eps), in f32 for narrower types.
+    """Computes weight x / sqrt(mean(x^2) + eps). Computes in f32 if the type of x is narrower.
 
-    By default, `eps` is the epsilon of the type of the sums.
+    By default, `eps` is the machine epsilon of the type in which the mean is computed.
     """
     kind = torch.promote_types(x.dtype, torch.float32)
     wide = x.to(kind)
@@ -77,10 +77,10 @@ def native_group_norm(
     groups: int,
     eps: float,
 ) -> Any:
-    """(x - mean) / sqrt(variance + eps) of each group of channels; the means; and 1 / sqrt(variance + eps).
+    """Normalizes each group of channels. Returns (x - mean) s, mean and s for s = 1 / sqrt(variance + eps).
 
-    Computes in f32 for f32 and shorter types, as PyTorch's kernels do. torch-mlir computes variances in f64, and
-    gathers the values by constant indices.
+    If the type of x is narrower than f32, computes in f32, as PyTorch's kernels do. torch-mlir's own decomposition
+    computes variances in f64 and has unnecessary gathers.
     """
     kind = torch.promote_types(x.dtype, torch.float32)
     parts = x.to(kind).reshape([batch, groups, channels // groups * places])
@@ -106,10 +106,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag. A bag is a range of the indices."""
+    """Computes the sum (mode 0), mean (mode 1) or maximum (mode 2) of the rows of `weight` in each bag.
+
+    A bag is a consecutive range of `indices`, which begins at an element of `offsets`.
+    """
     if scale_grad_by_freq:
         raise Unsupported(
-            "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
+            "scale_grad_by_freq of an embedding is not supported, because it changes only the derivative"
         )
     offsets = offsets[:-1] if include_last_offset else offsets
     places = torch.arange(indices.shape[0])
@@ -120,7 +123,7 @@ def embedding_bag(
     rows, counts = torch.index_select(weight, 0, indices), inside.sum(-1, keepdim=True)
     if mode == 2:
         masked = torch.where(inside.unsqueeze(-1), rows, float("-inf"))
-        first = torch.argmax(masked, 1, keepdim=True)  # the first of equal rows has the derivative
+        first = torch.argmax(masked, 1, keepdim=True)  # among equal elements, the first gets the derivative
         result = torch.where(counts > 0, torch.gather(masked, 1, first).squeeze(1), 0)
     else:
         shares = inside.to(weight.dtype)
@@ -133,9 +136,9 @@ def embedding_bag(
 
 @decomposes(aten.multilabel_margin_loss.default)
 def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """The sum of max(0, 1 - (x[target] - x[other])), divided by the number of classes.
+    """The sum of max(0, 1 - (x[target] - x[other])) over all targets and all other classes, divided by the class count.
 
-    Targets end before the first -1.
+    The targets of a row are the entries of `target` before the first negative one.
     """
     is_row = x.dim() == 1
     x, target = (torch.atleast_2d(v) for v in (x, target))

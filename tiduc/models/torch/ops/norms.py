@@ -1,7 +1,7 @@
-"""Decompositions of PyTorch's norms and distances, so that their derivative at zeros equals PyTorch's.
+"""Decompositions of PyTorch's norms and distances, so that derivatives at zero equal PyTorch's.
 
-A norm is the root of a sum of powers. A select removes zeros before each power and each root, so that no derivative is
-zero times infinity.
+A norm is the root of a sum of powers. At zero, the derivative of a root or a power may be infinite, and its product
+with zero is NaN. Before each power and each root, a select therefore replaces zeros by ones.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def std(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> torch.Tensor:
-    """The derivative of a standard deviation of zero is zero."""
+    """The standard deviation. Where it is zero, its derivative is zero."""
     if x.is_complex():
         return NotImplemented
     return root(torch.var(x, dim, correction=correction, keepdim=keepdim))
@@ -89,7 +89,7 @@ def std_mean(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> Any:
-    """The standard deviation, computed as in `std`, and the mean."""
+    """The standard deviation and the mean. Where the standard deviation is zero, its derivative is zero."""
     if x.is_complex():
         return NotImplemented
     variance, mean = torch.var_mean(x, dim, correction=correction, keepdim=keepdim)
@@ -97,12 +97,12 @@ def std_mean(
 
 
 def root(x: torch.Tensor) -> torch.Tensor:
-    """The square root, with the derivative zero at zero."""
+    """The square root of x. Its derivative at zero is zero."""
     return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
 
 
 def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
-    """The norm of each row. For p = inf, each coordinate that attains the maximum has slope 1 or -1, as in PyTorch."""
+    """The p-norm of each row. If p = inf, the derivative toward each coordinate that attains the maximum is 1 or -1."""
     if p != inf or x.shape[-1] == 0:
         return _norm(x, p, [-1], False)
     size = torch.abs(x)
@@ -113,7 +113,7 @@ def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
 
 
 def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torch.Tensor:
-    """The norm along `dims`. Its derivative is zero at a zero vector and, for p <= 1, at a zero component."""
+    """The p-norm along `dims`. Its derivative is zero at a zero vector and, if p <= 1, at a zero component."""
     if p == 0:
         size = torch.abs(x)
         return (size != 0).to(size.dtype).sum(dims, keepdim=keepdim)
@@ -130,5 +130,5 @@ def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torc
 
 
 def _power(x: torch.Tensor, p: float) -> torch.Tensor:
-    """The power of a nonnegative number, with derivative zero at zero."""
+    """Computes x^p for nonnegative x. The derivative at x = 0 is zero."""
     return where(x == 0, 0.0 if p > 0 else inf, where(x == 0, 1, x) ** p)

@@ -1,4 +1,4 @@
-"""Keeps the derivative of each `torch.autograd.Function`, which an export would lose.
+"""Keeps the user-defined derivative of each `torch.autograd.Function`, which an export would drop.
 
     y = F.apply(x)                                          in the module
     y, cx = invoke_subgraph(graph, "F:1:0", x, zeros)       in the exported program; graph is (x, cy) -> (y, cx)
@@ -19,7 +19,7 @@ _NUMBERS = count()
 
 
 class _Context:
-    """The `ctx` of a function: keeps the tensors and attributes that `forward` sets for `backward`."""
+    """The argument `ctx` of `forward` and `backward`. Stores the tensors and attributes that `forward` sets on it."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
@@ -29,7 +29,7 @@ class _Context:
         self.saved_tensors = tensors
 
     def save_for_forward(self, *tensors: torch.Tensor) -> None:
-        """Does nothing: forward derivatives of these functions are refused."""
+        """Does nothing, because forward-mode derivatives of these functions are not supported."""
 
     def mark_non_differentiable(self, *outputs: torch.Tensor) -> None:
         if any(map(_is_active, outputs)):
@@ -38,15 +38,15 @@ class _Context:
             )
 
     def mark_dirty(self, *inputs: torch.Tensor) -> None:
-        raise Unsupported("mark_dirty is not supported; give the result of forward a new tensor")
+        raise Unsupported("mark_dirty is not supported; return a new tensor from forward")
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Does nothing: each cotangent is a tensor anyway."""
+        """Does nothing, because every cotangent that `backward` gets is a tensor."""
 
 
 @contextmanager
 def own_derivatives() -> Iterator[None]:
-    """In a block around an export, makes `apply` of each `torch.autograd.Function` keep the function's derivative."""
+    """Context manager for an export. In its body, `torch.autograd.Function.apply` keeps the function's derivative."""
 
     def apply(cls: type[torch.autograd.Function], /, *args: torch.Tensor | float, **kwargs: object) -> Any:
         if cls.__module__.startswith(
@@ -66,7 +66,7 @@ def own_derivatives() -> Iterator[None]:
 def _applied(
     cls: type[torch.autograd.Function], args: Sequence[torch.Tensor | float], kwargs: Mapping[str, object]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The results of the function. A subgraph computes them, and the cotangents of the function's arguments."""
+    """Calls the function through a subgraph and returns the results. The subgraph also computes the VJP."""
     places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
     needs = tuple(isinstance(x, torch.Tensor) and _is_active(x) for x in args)
 
@@ -97,16 +97,16 @@ def _applied(
 
     operands = [args[i] for i in places]
     with torch._C._AutoDispatchBelowAutograd():
-        results = forward(operands)[0]  # these ops are dead, but determine the types of the results
+        results = forward(operands)[0]  # only the types of these results are used; their ops are dead
         tensors = _all(cls, results)
         seeds = [torch.zeros_like(y) for y in tensors if _is_active(y)]
-        name = f"{cls.__name__}:{len(tensors)}:{next(_NUMBERS)}"  # PyTorch traces each name once
+        name = f"{cls.__name__}:{len(tensors)}:{next(_NUMBERS)}"  # unique, because PyTorch traces a name once
         computed = torch.ops.higher_order.invoke_subgraph(derivative, name, *operands, *seeds)
     return tuple(computed[: len(tensors)]) if isinstance(results, tuple | list) else computed[0]
 
 
 def _all(cls: type, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The results as a list of tensors."""
+    """Converts the results to a list. Raises `Unsupported` if a result is not a tensor."""
     found = list(results) if isinstance(results, tuple | list) else [results]
     if not all(isinstance(y, torch.Tensor) for y in found):
         raise Unsupported(

@@ -1,7 +1,8 @@
-"""Decompositions of PyTorch's pooling with `ceil_mode`, which torch-mlir ignores.
+"""Decompositions of PyTorch's pooling with `ceil_mode`. torch-mlir would ignore the option.
 
-The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts no element; it counts the
-padding only with `count_include_pad`.
+With `ceil_mode`, the last window may reach beyond the padding. The operand is padded further, so that it contains the
+window. The additional elements are -inf for a maximum, and are not counted for a mean. The original padding is counted
+only with `count_include_pad`.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,9 +44,9 @@ def _with_indices(pool: torch._ops.OpOverload, rank: int) -> Callable[..., Any]:
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
             raise Unsupported(
-                "max pooling that returns indices, with ceil_mode, cannot be expressed in StableHLO"
+                "max pooling with both ceil_mode and indices is not supported; leave out ceil_mode and pad the operand"
             )
-        if not stride:  # torch-mlir passes no stride for a stride of 1
+        if not stride:  # torch-mlir would use 1 instead of the window size
             return pool(x, size, size, padding, dilation, ceil_mode)
         return NotImplemented
 
@@ -86,7 +87,7 @@ def _of_rank(
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
 ) -> list[list[int]]:
-    """The four parameters, each as a list with one number per dimension. The stride is the window size by default."""
+    """Converts the four parameters to lists with one number per dimension. The stride defaults to the window size."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
     lists = []
     for each in given:
@@ -102,9 +103,9 @@ def _beyond(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:
-    """For each dimension, how far the last window reaches beyond the padding at the end.
+    """For each dimension, the number of elements by which the last window reaches beyond the padding at the end.
 
-    No window begins in that padding.
+    No window begins in the padding at the end.
     """
     widths = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
@@ -119,7 +120,7 @@ def _beyond(
 
 
 def _widths(padding: Sequence[int], beyond: Sequence[int]) -> list[int]:
-    """The widths as `torch.nn.functional.pad` takes them: the last dimension first."""
+    """The widths of the padding in the order of `torch.nn.functional.pad`: the last dimension is first."""
     return [w for p, more in zip(reversed(padding), reversed(beyond), strict=True) for w in (p, p + more)]
 
 

@@ -1,7 +1,8 @@
-"""Decompositions of random functions to `rng`, in functions written as StableHLO; import expands `rng`.
+"""Decomposes random functions into calls of StableHLO functions with the op `rng`, which the import expands.
 
-torch-mlir cannot draw numbers of a dynamic shape. Its dropout divides 0 by 0 for p = 1 and draws in f64. It computes
-normal numbers from uniform numbers of the result's type, which may have 8 digits.
+torch-mlir's own lowerings have three faults. They do not support dynamic shapes. Dropout divides 0 by 0 if p = 1, and
+draws numbers in f64. Normal numbers are computed from uniform numbers of the result's type, which may have only 8 bits
+of precision.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from tiduc.models.torch.ops.calls import ELEMENTS, call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _NUMBERS = count()
-"""Makes the names of functions distinct, because MLIR would merge calls of one function with equal operands."""
+"""Numbers for the names of functions. MLIR would merge two calls of the same function with equal operands."""
 
 
 def _drawn(like: torch.Tensor, dtype: torch.dtype, distribution: str) -> torch.Tensor:
-    """Random numbers in the shape of `like`: uniform numbers between 0 and 1, or standard normal numbers."""
+    """Random numbers in the shape of `like`: uniform in [0, 1), or standard normal, as `distribution` says."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
     def size(body: Body, x: TextTensor, d: int) -> TextTensor:
@@ -43,37 +44,40 @@ def _of_size(size: Sequence[int], dtype: torch.dtype | None, distribution: str) 
 
 @decomposes(aten.rand.default)
 def rand(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """Uniform numbers of this shape."""
+    """Random numbers of the shape `size`, uniform in [0, 1)."""
     return _of_size(size, dtype, "UNIFORM")
 
 
 @decomposes(aten.rand_like.default)
 def rand_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """Uniform numbers of the shape of x."""
+    """Random numbers of the shape of x, uniform in [0, 1)."""
     return _drawn(x, x.dtype if dtype is None else dtype, "UNIFORM")
 
 
 @decomposes(aten.uniform.default)
 def uniform(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **_: object) -> torch.Tensor:
-    """Uniform numbers between two numbers, of the shape of x."""
+    """Random numbers of the shape of x, uniform in [low, high)."""
     return low + (high - low) * rand_like(x)
 
 
 @decomposes(aten.randn.default)
 def randn(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """Standard normal numbers of this shape."""
+    """Standard normal random numbers of the shape `size`."""
     return _of_size(size, dtype, "NORMAL")
 
 
 @decomposes(aten.randn_like.default)
 def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """Standard normal numbers of the shape of x."""
+    """Standard normal random numbers of the shape of x."""
     return _drawn(x, x.dtype if dtype is None else dtype, "NORMAL")
 
 
 @decomposes(aten.native_dropout.default)
 def native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[Any, Any]:
-    """Two results: x / (1 - p) where the mask is True, else 0; and the mask."""
+    """Returns a random mask, which is true with probability 1 - p, as second result.
+
+    The first result is x / (1 - p) where the mask is true, and zero elsewhere.
+    """
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     mask = rand_like(x, dtype=torch.float32) < 1 - p
@@ -82,19 +86,19 @@ def native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[Any, 
 
 @decomposes(aten.dropout.default)
 def dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """The first result of `native_dropout`; x itself if not in training, or if p is 0."""
+    """The first result of `native_dropout`. Returns x itself if `train` is false or p is 0."""
     return native_dropout(x, p, train)[0] if train and p else x
 
 
 @decomposes(aten.bernoulli.default)
 def bernoulli(p: torch.Tensor, **_: object) -> torch.Tensor:
-    """1 with probability p, else 0."""
+    """Random numbers that are 1 with the probability in p, and 0 otherwise."""
     return (rand_like(p, dtype=torch.float32) < p).to(p.dtype)
 
 
 @decomposes(aten.bernoulli.p)
 def bernoulli_of_number(x: torch.Tensor, p: float, **_: object) -> torch.Tensor:
-    """1 with probability p, else 0, in the shape of x."""
+    """Random numbers of the shape of x that are 1 with probability p, and 0 otherwise."""
     return (rand_like(x, dtype=torch.float32) < p).to(x.dtype)
 
 
@@ -110,9 +114,9 @@ def normal(
     *deviation: float | torch.Tensor,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """Normal numbers.
+    """Normal random numbers with the given mean and standard deviation.
 
-    The first argument of `normal_functional` is a tensor of the result's shape; the mean and the deviation follow.
+    The arguments of `normal_functional` are a tensor of the result's shape, the mean, and the standard deviation.
     """
     like = next(x for x in (mean, std) if isinstance(x, torch.Tensor))
     if deviation:
@@ -126,5 +130,5 @@ def normal(
 def normal_of_size(
     mean: float, std: float, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object
 ) -> torch.Tensor:
-    """Normal numbers of this shape."""
+    """Normal random numbers of the shape `size` with the given mean and standard deviation."""
     return mean + std * randn(size, dtype=dtype)

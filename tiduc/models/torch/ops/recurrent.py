@@ -1,7 +1,7 @@
-"""Decompositions of PyTorch's recurrent networks into the loops of `tiduc/models/recurrent.py`, one per layer.
+"""Decompositions of PyTorch's recurrent networks into the loops of `tiduc/models/recurrent.py`, one call per layer.
 
-PyTorch orders gates differently from ONNX: i, f, g, o instead of i, o, f, g for an LSTM, and r, z, n instead of z, r, n
-for a GRU.
+PyTorch and ONNX order the gates differently. The order in PyTorch is i, f, g, o for an LSTM and r, z, n for a GRU. The
+order in ONNX is i, o, f, g for an LSTM and z, r, n for a GRU.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
-"""For each gate in ONNX's order, the gate's position in PyTorch's order."""
+"""Maps a kind of network to a tuple with, for each gate in ONNX's order, the gate's position in PyTorch's order."""
 _ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
@@ -27,14 +27,14 @@ def _network(
     states: torch.Tensor | Sequence[torch.Tensor],
     *rest: Any,
 ) -> Any:
-    """The output, and the last states of all layers, for `aten.lstm.input`, `aten.gru.input` and others."""
+    """Decomposes `aten.lstm.input` and similar ops. Returns the output, and the last states of all layers."""
     parameters, _, num_layers, dropout, train, bidirectional, batch_first = rest
     given = [states] if isinstance(states, torch.Tensor) else list(states)
     count = 2 if bidirectional else 1
     each = len(parameters) // (num_layers * count)
     is_dynamic = not all(isinstance(n, int) for n in x.shape)
     if is_dynamic or each not in (2, 4) or given[0].shape[-1] != parameters[1].shape[-1]:
-        return unrolled(x, states, *rest)  # also handles projections
+        return unrolled(x, states, *rest)  # PyTorch's decomposition, which also handles projections
     y = x.transpose(0, 1) if batch_first else x
     lasts: list[list[Any]] = [[] for _ in given]
     for layer in range(num_layers):
@@ -58,7 +58,7 @@ def _layer(
     states: Sequence[torch.Tensor],
     weights: Sequence[Sequence[torch.Tensor]],
 ) -> tuple[Any, ...]:
-    """The output and the last states of one layer. The output's last dimension has the outputs of all directions."""
+    """The output and the last states of one layer. The outputs of two directions are concatenated."""
     w, r, *biases = (torch.stack([one[i] for one in weights]) for i in range(len(weights[0])))
     given = {
         "activations": [*activations] * len(weights),

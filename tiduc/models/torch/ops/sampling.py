@@ -16,7 +16,7 @@ from tiduc.runtime.arrays import Array
 
 @decomposes(*(getattr(aten, f"adaptive_max_pool{rank}d").default for rank in (1, 2, 3)))
 def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
-    """The first maximum of each window, and its index in the flat image. NaN counts as a maximum."""
+    """The maximum of each window, and the index of its first occurrence in the flattened image. NaN is a maximum."""
     image = x.shape[-len(sizes) :]
     if not all(isinstance(n, int) for n in image):
         return NotImplemented
@@ -31,7 +31,10 @@ def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
 
 
 def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """Two arrays (windows, elements): indices into the flat image, and whether each index is in the window."""
+    """Two arrays of shape (windows, elements): indices into the flattened image, and masks of the valid indices.
+
+    The masks are needed because windows have different numbers of elements.
+    """
     places, inside = np.zeros([1, 1], np.int64), np.ones([1, 1], bool)
     for n, count in zip(image, sizes, strict=True):
         ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
@@ -44,7 +47,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array]) -> Array:
-    """Combines each row of `outer` with each row of `inner`: each element of one row with each element of the other."""
+    """The outer product, with the function `combine`, of each row of `outer` and each row of `inner`, as one row."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
     return result
@@ -79,25 +82,25 @@ _ATTRIBUTES = {
     "exclude_outside": 1,
     "cubic_coeff_a": -0.5,
 }
-"""ONNX's attributes of Resize for PyTorch's `interpolate(antialias=True)`."""
+"""The attributes with which ONNX's Resize computes PyTorch's `interpolate(antialias=True)`."""
 
 TABLE[aten._upsample_bilinear2d_aa.vec] = _resized("linear")
 TABLE[aten._upsample_bicubic2d_aa.vec] = _resized("cubic")
 
-# ---- places of a grid --------------------------------------------------------------------------------------
+# ---- points of a grid --------------------------------------------------------------------------------------
 
 _BILINEAR, _ZEROS, _REFLECTION = 0, 0, 2
-"""PyTorch's numbers of modes and paddings."""
+"""The numbers that PyTorch uses for modes and paddings."""
 
 
 @decomposes(aten.grid_sampler_2d.default)
 def grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
 ) -> torch.Tensor:
-    """PyTorch's decomposition, except for derivatives of bilinear sampling with border or reflection padding.
+    """Applies PyTorch's decomposition, with another derivative for bilinear sampling with border or reflection padding.
 
-    The derivative in a coordinate is zero if the coordinate, after reflection, is not between the centers of the first
-    and the last element.
+    The derivative with respect to a coordinate is zero if the coordinate, after reflection, is not between the centers
+    of the first and the last element.
     """
     if mode == _BILINEAR and padding != _ZEROS:
         sizes = zip((0, 1), (x.shape[-1], x.shape[-2]), strict=True)
@@ -108,9 +111,9 @@ def grid_sampler(
 
 
 def _is_inside(at: torch.Tensor, size: int, reflects: bool, align_corners: bool) -> torch.Tensor:
-    """Whether points are between the centers of the first and the last element.
+    """Whether the coordinates `at` are between the centers of the first and the last of `size` elements.
 
-    Points of the image are from -1 to 1.
+    The coordinates -1 and 1 are the ends of the image. With `reflects`, coordinates outside are reflected first.
     """
     middle = size * 0.5 - 0.5
     place = at * (middle if align_corners else size * 0.5) + middle

@@ -1,4 +1,7 @@
-"""Decompositions of PyTorch's reducing scatters into StableHLO's, whose derivatives at ties are PyTorch's."""
+"""Decompositions of PyTorch's scatters with a reduction into StableHLO's `scatter`.
+
+The derivatives of `scatter` for equal elements are those of PyTorch.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +12,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _BODIES = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
-"""The op of StableHLO that combines two elements, for each name of PyTorch's reductions."""
+"""Maps the name of a reduction in PyTorch to the StableHLO op that combines two elements."""
 
 
 @decomposes(aten.scatter_reduce.two)
@@ -22,13 +25,16 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> torch.Tensor:
-    """A scatter of scalar updates. Without `include_self`, elements that updates reach start from the identity."""
+    """Combines each element of `source` into the element of x at the corresponding index along `dim`.
+
+    Without `include_self`, an element of x that gets an update is replaced by the identity element first.
+    """
     if x.dim() == 0:
         x, index, source = (y.reshape(1) for y in (x, index, source))
         return scatter_reduce(x, 0, index, source, reduce, include_self=include_self).reshape([])
     if any(not isinstance(n, int) for y in (x, index) for n in y.shape):
         raise Unsupported(
-            f"scatter_reduce by {reduce!r} takes no dynamic dimensions; export the module with static sizes"
+            f"scatter_reduce by {reduce!r} needs static shapes; export the module with static sizes"
         )
     source = source[tuple(slice(n) for n in index.shape)]
     places = _coordinates(index, dim % x.dim())
@@ -62,7 +68,7 @@ def index_reduce(
 
 
 def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
-    """The coordinates of each update in the operand: an array of shape (number of updates, rank of the operand)."""
+    """The index in the operand of each update, as an array of shape (number of updates, rank of the operand)."""
     parts = []
     for d, size in enumerate(index.shape):
         shape = [1] * index.dim()
@@ -72,7 +78,7 @@ def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
-    """The number that the reduction combines with any number x to x."""
+    """The identity element of the reduction: -inf for "amax", 1 for "prod", 0 for "sum" and so on."""
     if reduce in ("amax", "amin"):
         limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
         least, most = (float("-inf"), float("inf")) if dtype.is_floating_point else (limits.min, limits.max)
@@ -81,7 +87,7 @@ def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
-    """x after combining the elements of `source` by `op` into the elements at the coordinates `places`."""
+    """Combines each element of `source` by `op` with the element of x at the corresponding index in `places`."""
 
     def emit(body: Body, x: TextTensor, places: TextTensor, updates: TextTensor) -> Sequence[TextTensor]:
         dims = ", ".join(map(str, range(len(x.sizes))))

@@ -7,18 +7,18 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 @decomposes(aten.sort.stable)
 def sort(x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    return torch.sort(x, dim, descending)  # torch-mlir lowers it to a stable sort
+    return torch.sort(x, dim, descending)  # its lowering is a stable sort, even if `stable` is false
 
 
 def _at(x: torch.Tensor, index: torch.Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """The elements of x at `index`, and `index`, which has one entry per row along `dim`."""
+    """The elements of x at `index`, and `index`. `index` has size 1 along `dim`, which is dropped unless `keepdim`."""
     values = torch.gather(x, dim, index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
 @decomposes(aten.topk.default)
 def topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Returns sorted elements also if `sorted` is false, which allows any order."""
+    """Rewrites a `topk` without `sorted`, which may return elements in any order, as one that sorts them."""
     return NotImplemented if sorted else torch.topk(x, k, dim, largest)
 
 
@@ -30,7 +30,7 @@ def kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> A
 
 @decomposes(aten.median.dim)
 def median(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The lower median, or the first NaN if there is one: PyTorch sorts NaN last."""
+    """The lower median and its index, or the first NaN and its index if there is a NaN."""
     order = torch.argsort(x, dim=dim, stable=True)
     index = order.narrow(dim, (x.shape[dim] - 1) // 2, 1)
     if x.is_floating_point():
@@ -49,7 +49,7 @@ def nanmedian(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _of_all(found: torch.Tensor, x: torch.Tensor) -> Any:
-    """The median of all elements. The elements that equal the median share its derivative."""
+    """Returns `found`, the median of all elements. Its derivative is shared by all elements of x that equal it."""
     equal = (x == found) & torch.isfinite(x)
     rest = torch.where(equal, x - x.detach(), 0) if x.is_floating_point() else None
     return found if rest is None else found.detach() + rest.sum() / equal.sum()
@@ -61,7 +61,7 @@ TABLE[aten.nanmedian.default] = lambda x: _of_all(nanmedian(x.reshape(-1))[0], x
 
 @decomposes(aten.mode.default)
 def mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The smallest of the most frequent elements of each row, and its last index. Compares all pairs in a row."""
+    """The smallest of the most frequent elements of each row, and the index of its last occurrence in the row."""
     last = x.movedim(dim, -1)
     counts = (last.unsqueeze(-1) == last.unsqueeze(-2)).sum(-1)
     is_most = counts == counts.amax(-1, keepdim=True)
@@ -82,7 +82,7 @@ def searchsorted(
     side: str | None = None,
     sorter: torch.Tensor | None = None,
 ) -> Any:
-    """The number of edges before each value: edges that are less or, with `right`, at most the value."""
+    """For each value in x, the number of edges that are less than the value, or with `right` at most the value."""
     if sorter is not None:
         edges = torch.gather(edges, -1, sorter)
     edges, values = edges.unsqueeze(-2), x.unsqueeze(-1)
@@ -97,7 +97,7 @@ def bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, 
 
 @decomposes(aten.histc.default)
 def histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:  # noqa: A002  PyTorch's names
-    """The number of elements in each of `bins` equal intervals; the last interval contains its end."""
+    """The number of elements in each of `bins` intervals of equal width. Only the last interval contains its end."""
     flat = x.reshape(-1).to(x.dtype if x.is_floating_point() else torch.float64).detach()
     low, high = (torch.full([], n, dtype=flat.dtype) for n in (min, max))
     if min == max:

@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's special functions into CHLO's, and into series of functions that CHLO lacks."""
+"""Decompositions of PyTorch's special functions into ops of CHLO, or into series if CHLO lacks the function."""
 
 from collections.abc import Callable
 from math import gamma, log, pi
@@ -15,7 +15,7 @@ where = torch.where
 
 
 def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
-    """Applies an elementwise op to two tensors, or to a tensor and a number."""
+    """Applies a binary elementwise op to two tensors, or to a tensor and a number."""
     like = x if isinstance(x, torch.Tensor) else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in (x, y))
     x, y = torch.broadcast_tensors(x, y)
@@ -27,7 +27,10 @@ def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """The decomposition into an op of CHLO. The derivative of torch-mlir's expansion is wrong at zero or one."""
+    """The decomposition of a function into one op of CHLO.
+
+    torch-mlir's own expansions have wrong derivatives at x = 0 or x = 1.
+    """
     return lambda x: unary(op, x if x.is_floating_point() or x.is_complex() else x.float())
 
 
@@ -39,7 +42,7 @@ TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1)
 
 @decomposes(aten.digamma.default)
 def digamma(x: torch.Tensor) -> torch.Tensor:
-    """digamma(x), which is -inf at 0 and inf at -0."""
+    """Computes digamma(x). The result is -inf at 0 and inf at -0."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     return where(is_zero, -1 / where(is_zero, x, 1), unary("chlo.digamma", where(is_zero, 1, x)))
@@ -54,9 +57,9 @@ def lgamma(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.polygamma.default)
 def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
-    """The n-th derivative of digamma. Negative x are reflected, because CHLO's expansion is wrong for them.
+    """The n-th derivative of digamma. For negative x, uses the reflection formula, because CHLO's expansion is wrong.
 
-    At a pole, the function and its derivatives have their limits from the right.
+    At a pole, the function and its derivatives are the limits from the right.
     """
     x = x if x.is_floating_point() else x.float()
     if n == 0:
@@ -77,7 +80,10 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(*(getattr(aten.special_zeta, name) for name in ("default", "self_scalar", "other_scalar")))
 def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
-    """zeta(x, q). NaN for q below -5, where the expansion of CHLO's op is wrong. Negative integers q are poles."""
+    """The Hurwitz zeta function zeta(x, q), whose poles include all negative integers q.
+
+    The result is NaN for q < -5 that is not an integer, because the expansion of CHLO's op is wrong for such q.
+    """
     x, q = (v if v.is_floating_point() else v.float() for v in as_tensors(x, q))
     x, q = torch.broadcast_tensors(x, q)
     is_unknown = (q < -5) & (q != torch.floor(q))
@@ -86,7 +92,7 @@ def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.logit.default)
 def logit(x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
-    """log(x / (1 - x)), with x clamped to [eps, 1 - eps]. The derivative is zero outside."""
+    """Computes log(x / (1 - x)). If `eps` is given, x is clamped to [eps, 1 - eps], with derivative zero outside."""
     x = x if x.is_floating_point() else x.float()
     if eps is not None:
         x = where(x < eps, eps, x)
@@ -96,10 +102,7 @@ def logit(x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
 
 @decomposes(aten.sinc.default)
 def sinc(x: torch.Tensor) -> torch.Tensor:
-    """sin(pi x) / (pi x).
-
-    For |pi x| < 1, uses the power series of the sine, so that all derivatives are right at zero.
-    """
+    """Computes sin(pi x) / (pi x). If |pi x| < 1, uses the power series, so that all derivatives at zero are right."""
     x = pi * (x if x.is_floating_point() else x.float())
     is_small = torch.abs(x) < 1
     square, terms = where(is_small, x, 0) ** 2, 10
@@ -112,7 +115,7 @@ def sinc(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.special_entr.default)
 def entr(x: torch.Tensor) -> torch.Tensor:
-    """-x log(x), which is 0 at 0, with an infinite derivative, and -inf below."""
+    """Computes -x log(x). At x = 0, the result is 0 and the derivative is inf. For negative x, the result is -inf."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     inside = where(x > 0, x, 1)
@@ -133,7 +136,7 @@ def xlog1py(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
 def _scaled_log(
     x: torch.Tensor, y: torch.Tensor, logarithm: Callable[[torch.Tensor], torch.Tensor], pole: float
 ) -> torch.Tensor:
-    """x log(y); but 0, with derivative 0 in x, where x = 0 and y is infinite or at most `pole`."""
+    """Computes x logarithm(y). If x = 0 and y is inf or at most `pole`, the result and its derivatives are zero."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
     return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
@@ -141,7 +144,10 @@ def _scaled_log(
 
 @decomposes(aten.gelu.default)
 def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
-    """x times the normal distribution function, in f32 for narrower types; torch-mlir would expand erf."""
+    """Computes x times the normal distribution function of x. Computes in f32 if the type of x is narrower.
+
+    The function is decomposed because torch-mlir would expand the error function.
+    """
     y = x.to(torch.promote_types(x.dtype, torch.float32))
     if approximate == "tanh":
         z = torch.tanh((2 / pi) ** 0.5 * (y + 0.044715 * y * y * y))
@@ -152,7 +158,10 @@ def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 
 @decomposes(aten.hypot.default)
 def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The root of x^2 + y^2, scaled by the larger of the two; its derivative at zero is NaN, as in PyTorch."""
+    """Computes sqrt(x^2 + y^2). Divides x and y by the larger magnitude first, so that no square overflows.
+
+    The derivative at x = y = 0 is NaN, as in PyTorch.
+    """
     large = torch.maximum(torch.abs(x), torch.abs(y)).detach()
     scale = where((large == 0) | torch.isinf(large), 1, large)
     return scale * torch.sqrt((x / scale) ** 2 + (y / scale) ** 2)
@@ -160,7 +169,7 @@ def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.special_erfcx.default)
 def erfcx(x: torch.Tensor) -> torch.Tensor:
-    """exp(x^2) erfc(x). Above 5, where erfc underflows, uses 60 terms of the continued fraction of erfc."""
+    """Computes exp(x^2) erfc(x). For x > 5, uses 60 terms of a continued fraction, because erfc may underflow."""
     is_large = x > 5
     inside = where(is_large, 0, x)
     outside = where(is_large, x, 6)
@@ -172,7 +181,7 @@ def erfcx(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.logaddexp2.default)
 def logaddexp2(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """log2(2^x + 2^y). For equal operands, the derivative with respect to each is one half."""
+    """Computes log2(2^x + 2^y). If the operands are equal, the derivative with respect to each is one half."""
     x, y = torch.broadcast_tensors(*as_tensors(x, y))
     is_first = x >= y
     high, low = where(is_first, x, y), where(is_first, y, x)
@@ -182,7 +191,7 @@ def logaddexp2(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.atan2.default)
 def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """atan2(y, x), with the derivative zero at the origin."""
+    """Computes atan2(y, x). The derivative at the origin is zero."""
     y, x = torch.broadcast_tensors(*as_tensors(y, x))
     y, x = (v if v.is_floating_point() else v.float() for v in (y, x))
     is_origin = (x == 0) & (y == 0)
@@ -191,7 +200,7 @@ def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.special_log_ndtr.default)
 def log_ndtr(x: torch.Tensor) -> torch.Tensor:
-    """log of the normal distribution function. Uses erfcx below -1, where the function would underflow."""
+    """The logarithm of the normal distribution function. For x < -1, uses `erfcx`, which does not underflow."""
     x = x if x.is_floating_point() else x.float()
     is_low = x < -1
     low, high = (where(is_low, a, b) * 0.5**0.5 for a, b in ((x, -1), (0, x)))
@@ -199,9 +208,9 @@ def log_ndtr(x: torch.Tensor) -> torch.Tensor:
 
 
 def _bessel(order: int, x: torch.Tensor, scaled: bool) -> torch.Tensor:
-    """The modified Bessel function of the first kind, times exp(-|x|) if `scaled`: DLMF 10.25.2 and 10.40.1.
+    """The modified Bessel function of the first kind of order 0 or 1, times exp(-|x|) if `scaled`.
 
-    Each term of a series is a product of the ratios of successive terms.
+    Uses the power series (DLMF 10.25.2) for |x| <= 30, and the asymptotic expansion (DLMF 10.40.1) for larger |x|.
     """
     limit, terms, late = 30.0, 60, 20
     size = x * torch.sign(x)
@@ -219,7 +228,7 @@ def _bessel(order: int, x: torch.Tensor, scaled: bool) -> torch.Tensor:
 
 
 def _sum(ratios: torch.Tensor) -> torch.Tensor:
-    """1 + r_1 + r_1 r_2 + r_1 r_2 r_3 + ... for the ratios r along the last dimension."""
+    """The sum of a series whose first term is 1. `ratios` has the ratios of successive terms in the last dimension."""
     return 1 + torch.cumprod(ratios, -1).sum(-1)
 
 

@@ -1,4 +1,4 @@
-"""The table of all decompositions."""
+"""Completes the table of decompositions, by importing all modules that add to it."""
 
 from tiduc.models.torch.ops import (
     arrays,
@@ -24,7 +24,7 @@ from tiduc.models.torch.ops import (
 from tiduc.models.torch.ops.framework import TABLE, Absent, torch
 
 _COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
-"""The prefixes of functions that PyTorch decomposes into other functions, but torch-mlir does not."""
+"""Prefixes of the names of functions that PyTorch decomposes and torch-mlir does not decompose."""
 
 for _overload, _function in torch.export.default_decompositions().items():
     if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
