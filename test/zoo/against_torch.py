@@ -1,16 +1,16 @@
-"""Compares the gradient of one architecture with PyTorch's gradient. Reports the outcome.
+"""Compares the gradient of one architecture with PyTorch's gradient.
 
-The differentiated scalar is `entries.Loss` of the module. PyTorch's results in f64 are the reference. A value or
-gradient in f32 is close if the norm of its error is at most one of these:
+The function that is differentiated is `entries.Loss` of the module. PyTorch's results in f64 are the reference. The
+value, or a gradient in f32, is close if the norm of its error is at most the largest of these bounds:
 
-- `TIMES` the norm of the error of PyTorch's f32 result
-- `TOLERANCE` times the norm of the array
+- `TIMES` times the norm of the error of PyTorch's f32 result
+- `TOLERANCE` times the norm of the reference
 - `FLOOR` times the norm of the whole gradient, because some gradients are zero in exact arithmetic
 
-The arrays are compared in f64 if one is not close, because rounding may have moved a kink, or if the largest error
-exceeds `TIMES` PyTorch's.
+If an array is not close, rounding may have moved a kink. The gradient is then also computed and compared in f64. This
+is also done if the largest error exceeds `TIMES` times PyTorch's largest error.
 
-In training mode, dropout masks differ from PyTorch's. IREE is then compared with XLA.
+In training mode, dropout masks differ from PyTorch's. The results of IREE are then compared with those of XLA.
 """
 
 import math
@@ -40,10 +40,10 @@ Arrays = list[Any]
 def record(
     architecture: Architecture, engine: str, sizes: Sequence[str] = ("reduced",), shapes: int = 0
 ) -> Record:
-    """The outcome of an architecture, the reason, and the seconds of its import.
+    """Returns the outcome of an architecture with its reason, and figures such as the seconds of the import.
 
-    Uses the first size that PyTorch can run. If `shapes` is not 0, leaves out a module whose weights have more than
-    this many shapes, because IREE compiles code for each shape.
+    The first of the sizes that PyTorch can run is used. If `shapes` is positive, a module whose weights have more than
+    this many shapes is left out, because IREE compiles code for each shape.
     """
     why = ""
     for name in sizes:
@@ -59,7 +59,7 @@ def record(
 
 
 def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> Record:
-    """The outcome of a module on these inputs."""
+    """Returns the outcome of a module with these inputs."""
     started = time.process_time()
     torch.manual_seed(0)
     loss = Loss(module)
@@ -81,7 +81,7 @@ def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> R
 
 
 def compared(loss: Loss, inputs: Sequence[Any], model: Any, gradient: Any) -> Record:
-    """Compiles and runs the gradient, and compares it with PyTorch's. Returns the outcome."""
+    """Compiles and runs the gradient, compares it with PyTorch's, and returns the outcome."""
     try:
         ours = _run(gradient, inputs, "iree")
     except tiduc.TiducError as error:
@@ -106,7 +106,7 @@ def compared(loss: Loss, inputs: Sequence[Any], model: Any, gradient: Any) -> Re
 
 
 def _in_f64(loss: Loss, inputs: Sequence[Any], exact: Arrays, narrow: Arrays | None) -> Record:
-    """The comparison of the gradient that IREE computes in f64."""
+    """Compares the gradient that IREE computes in f64 with the reference."""
     try:
         with wide(loss, inputs) as (module, given):
             gradient = _gradient(tiduc.from_torch(module, given, lift_constants=True), module)
@@ -116,9 +116,10 @@ def _in_f64(loss: Loss, inputs: Sequence[Any], exact: Arrays, narrow: Arrays | N
 
 
 def _gradient(model: Any, loss: Loss) -> Any:
-    """The program of the scalar and its gradient with respect to the float weights and inputs.
+    """Returns the program of the loss and its gradient with respect to the float weights and inputs.
 
-    PyTorch has no gradient with respect to constants, or to buffers such as the averages of a batch normalization.
+    Constants and buffers, such as the averages of a batch normalization, are left out, because PyTorch does not
+    differentiate with respect to them.
     """
     weights = {name for name, _ in loss.named_parameters(remove_duplicate=False)}
     floats = [each.name for each in model.signature.inputs if each.type.element in _FLOATS]
@@ -139,9 +140,10 @@ def _run(gradient: Any, inputs: Sequence[Any], engine: str) -> Arrays:
 
 
 def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> Arrays | None:
-    """PyTorch's results, in the order of the program's outputs. None if the results in f64 are not finite.
+    """Returns PyTorch's results in the order of the program's outputs.
 
-    For example, a sum of two masks is finite if the masks hold the least f32, but not if they hold the least f64.
+    Returns None if PyTorch cannot compute the results in f64, or if they are not finite. For example, a module may add
+    two masks that contain the least finite number. In f64, the sum overflows.
     """
     if not in_f64:
         return _of_torch(loss, inputs, gradient)
@@ -176,7 +178,7 @@ def _against(
     tolerance: float = TOLERANCE,
     times: float = TIMES,
 ) -> Record:
-    """Whether each array is close, and the largest relative errors."""
+    """Returns whether each array is close to the reference, and the largest relative errors."""
     whole = math.sqrt(sum(_norm(y) ** 2 for y in exact[1:]))
     worst, why = 0.0, ""
     allowed_torch = tolerance if narrow is None else 0.0
@@ -202,15 +204,15 @@ def _norm(x: Any) -> float:
 
 
 def _own_failure(loss: Loss, inputs: Sequence[Any]) -> str:
-    """The reason why `torch.export` fails on the module. Empty if it works."""
+    """Returns the reason why `torch.export` fails for the module. The text is empty if it succeeds."""
     try:
         with quiet():
             torch.export.export(loss, tuple(inputs), strict=False)
-    except Exception as error:  # PyTorch raises exceptions of many types here
+    except Exception as error:  # PyTorch raises many types of exceptions
         return f"{type(error).__name__}: {_short(error)}"
     return ""
 
 
 def _short(error: BaseException) -> str:
-    """The message without the folder of installed packages."""
+    """Returns the beginning of the message, without the folder of installed packages."""
     return re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))[:600]

@@ -56,11 +56,11 @@ _CLASSES = (
     (re.compile(r"PyTorch cannot decompose"), "op that PyTorch cannot decompose"),
     (re.compile(r"PyTorch cannot export"), "function that the import replaces"),
 )
-"""Patterns that assign a refusal to a class of reasons."""
+"""Maps patterns of error messages to the reasons that the page shows."""
 
 
 def write(records: Mapping[str, Record]) -> None:
-    """Replaces the section of the page."""
+    """Replaces the section about all architectures in docs/zoo.md."""
     from catalog import architectures
 
     before = PAGE.read_text()
@@ -69,7 +69,7 @@ def write(records: Mapping[str, Record]) -> None:
 
 
 def page(records: Mapping[str, Record], listed: int) -> str:
-    """The text of the section. `listed` is the number of all architectures, with or without a record."""
+    """Returns the text of the section. `listed` is the number of architectures in the catalog."""
     packages = sorted({title.partition("/")[0] for title in records})
     lines = [
         f"{len(records)} of {listed} architectures have been tried so far.",
@@ -103,7 +103,7 @@ _COMPARED = (
 
 
 def compared(records: Mapping[str, Record]) -> list[str]:
-    """The table of the architectures whose gradients IREE has computed."""
+    """Returns the lines of the table of architectures whose gradients IREE has computed."""
     lines = head(["architecture", "size", "weights", "error", "PyTorch's error", "in f64", "day", "outcome"])
     for title, each in sorted(records.items()):
         if "error" in each:
@@ -127,7 +127,7 @@ def _sized(records: Iterable[Record], size: str) -> int:
 
 
 def reasons(records: Mapping[str, Record]) -> list[str]:
-    """The lines of the table of reasons, the most frequent first."""
+    """Returns the lines of the table of reasons, sorted by outcome and then by frequency."""
     found: dict[tuple[str, str], list[str]] = {}
     for title, each in sorted(records.items()):
         if each["outcome"] not in ("ok", "differentiated", "not built", "not exported"):
@@ -137,7 +137,10 @@ def reasons(records: Mapping[str, Record]) -> list[str]:
 
 
 def reason(why: str) -> str:
-    """The class of a reason. If there is none, its text without names of files and shapes."""
+    """Returns the reason that the page shows for an error message.
+
+    If no pattern matches, the result is the beginning of the message, without its position in a file.
+    """
     for pattern, text in _CLASSES:
         if match := pattern.search(why):
             return text.format(*match.groups())

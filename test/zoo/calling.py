@@ -1,4 +1,4 @@
-"""Arguments of models of transformers and diffusers, chosen by the names of the forward function's parameters."""
+"""Arguments for models of transformers. The names of the forward function's parameters determine the arguments."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ FRAMES = 4
 
 
 class Called(torch.nn.Module):
-    """A module that takes tensors by position, and passes them to a model by name, with constant options."""
+    """Calls a model with the tensors in `inputs` as keyword arguments `names`, and with the constant `options`."""
 
     def __init__(self, model: Any, names: tuple[str, ...], options: Mapping[str, Any]) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Called(torch.nn.Module):
 
 
 def parts(config: Any) -> Iterator[Any]:
-    """A configuration and all configurations inside it."""
+    """Yields a configuration and the configurations that it contains, at any depth."""
     yield config
     for name in getattr(config, "sub_configs", {}):
         part = getattr(config, name, None)
@@ -31,7 +31,10 @@ def parts(config: Any) -> Iterator[Any]:
 
 
 def number(config: Any, names: tuple[str, ...], default: int) -> int:
-    """The number of the first of `names` that the configuration, or a configuration inside it, defines."""
+    """Returns the first integer that the configuration, or a configuration inside it, defines under one of `names`.
+
+    The last element represents a list. If there is no integer, the result is `default`.
+    """
     for part in parts(config):
         for name in names:
             value = getattr(part, name, None)
@@ -42,7 +45,10 @@ def number(config: Any, names: tuple[str, ...], default: int) -> int:
 
 
 def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch.Tensor]:
-    """An input for each parameter that a model of transformers needs. `turned` swaps time and features of sound."""
+    """Creates an input for each parameter that a model of transformers requires.
+
+    `turned` swaps the dimensions of time and features in inputs of sound.
+    """
     parameters = inspect.signature(model.forward).parameters
     needed = [
         name
@@ -54,12 +60,12 @@ def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch
     if getattr(config, "model_type", "") in ("clip", "siglip", "blip", "clipseg", "xclip", "clap", "flava"):
         needed += [name for name in ("pixel_values", "input_features") if name in parameters]
     names = dict.fromkeys([*main, *needed, *(name for name in decoder if name in parameters)])
-    batch = 2 if list(names) == ["pixel_values"] else 1  # two images, because `images.py` also passes two
+    batch = 2 if list(names) == ["pixel_values"] else 1  # as in `images.py`
     return {name: torch.cat([one(name, config, size, turned) for _ in range(batch)]) for name in names}
 
 
 def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
-    """The input with this name. Raises `LookupError` for an unknown name."""
+    """Creates the input for the parameter `name`. Raises `LookupError` for an unknown name."""
     vocabulary = number(config, ("vocab_size",), VOCABULARY)
     channels = number(config, ("num_channels", "in_channels", "in_chans"), 3)
     side = number(config, ("image_size", "img_size"), size.side)
@@ -91,6 +97,6 @@ def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
 
 
 def options(model: Any, config: Any) -> dict[str, Any]:
-    """The constant arguments, which turn off caches of keys and values."""
+    """Returns the constant arguments, which turn off the cache of keys and values of a model that has one."""
     taken = inspect.signature(model.forward).parameters
     return {"use_cache": False} if "use_cache" in taken and hasattr(config, "use_cache") else {}

@@ -1,12 +1,11 @@
-"""All architectures of the installed packages among transformers, timm, torchvision and diffusers, in three sizes.
+"""Lists and builds the architectures of transformers, timm, torchvision and diffusers, if these are installed.
 
     for each in architectures():
         module, inputs = each.build(SMALL)
 
-`SMALL` and `REAL` change widths, layers and images. `PUBLISHED` keeps the widths and layers of the packages' defaults.
-
-The architectures are a model class of transformers for each type of configuration, the smallest model of each family of
-timm, and the named models of torchvision and diffusers. `draw` chooses architectures by a seed, for example for
+The architectures are one class of transformers for each type of configuration, the smallest model of each family of
+timm, and listed models of torchvision and diffusers. `SMALL` and `REAL` reduce widths, layers and images. `PUBLISHED`
+keeps the default widths and layers of the packages. `draw` chooses architectures by a seed, for example in
 `test/bench/drawn.py`.
 """
 
@@ -25,18 +24,19 @@ from shrinking import Size
 
 SMALL, REAL = Size(32, 2, 64, 8), Size(384, 6, 224, 128)
 PUBLISHED = Size(0, 0, 288, 8, published=True)
-LARGEST = 150_000_000  # parameters; PyTorch's and tiduc's gradients in f64 fit into the memory limit
+LARGEST = 150_000_000  # weights; gradients in f64 then fit in the memory limit
 
 
 class NotBuilt(Exception):
-    """Raised if PyTorch cannot build or run the architecture in any configuration that the catalog knows."""
+    """Raised if PyTorch cannot build or run an architecture in any configuration that the catalog tries."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A package, a name, and `candidates`, which yields functions that build a module and its inputs.
+    """An architecture of a package.
 
-    The first module that PyTorch can run is used.
+    `candidates` yields functions that build a module and its inputs. `build` uses the first module that PyTorch can
+    run. `training` states whether the module is in training mode.
     """
 
     package: str
@@ -49,7 +49,10 @@ class Architecture:
         return f"{self.package}/{self.name}"
 
     def build(self, size: Size) -> Built:
-        """The module with random weights and its example inputs. All processes draw equal numbers."""
+        """Builds the module with random weights and its example inputs. Each call draws the same numbers.
+
+        Raises `NotBuilt` if PyTorch cannot run any candidate, or if each has more than `LARGEST` weights.
+        """
         why = "the package refuses each configuration"
         for candidate in self.candidates(size):
             torch.manual_seed(0)
@@ -64,13 +67,13 @@ class Architecture:
                 if results and all(bool(torch.isfinite(y).all()) for y in results):
                     return module, inputs
                 why = "no result is a finite float"
-            except Exception as error:  # packages raise exceptions of many types here
+            except Exception as error:  # packages raise many types of exceptions
                 why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise NotBuilt(why)
 
 
 def architectures() -> list[Architecture]:
-    """The architectures of all installed packages, sorted by package and name."""
+    """Returns the architectures of all installed packages."""
     warnings.simplefilter("ignore")
     found: list[Architecture] = []
     if find_spec("torchvision"):
@@ -91,9 +94,9 @@ def architectures() -> list[Architecture]:
 
 
 def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> list[Architecture]:
-    """Distinct architectures, chosen by a seed such as the date.
+    """Draws distinct architectures by a seed such as the date.
 
-    A larger count continues the order of a smaller count.
+    With the same seed, a larger count returns further architectures after those of a smaller count.
     """
     every = sorted(among if among is not None else architectures(), key=lambda each: each.title)
     random.Random(seed).shuffle(every)
@@ -103,11 +106,11 @@ def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> 
 # ---- transformers ---------------------------------------------------------------------------------------------
 
 TRAINED = ("segformer", "bert", "gpt2", "t5", "vit", "roberta")
-"""Models that also appear in training mode, with dropout."""
+"""Types of models that are also listed in training mode, with dropout."""
 
 
 def transformer_names() -> list[str]:
-    """The types of configurations that have a base model."""
+    """Returns the types of configurations of transformers that have a base model."""
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
     return sorted(MODEL_MAPPING_NAMES)

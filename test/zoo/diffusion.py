@@ -1,4 +1,4 @@
-"""Networks of diffusion models, from diffusers."""
+"""Models of the zoo: networks of diffusion models from diffusers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ GENERATIVE = "generative models of images"
 
 
 class Sample(torch.nn.Module):
-    """Calls a model of diffusers with tensors by position, and returns the model's first result."""
+    """Calls a model of diffusers with positional tensors, and returns the first result."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Sample(torch.nn.Module):
 
 
 def _unet(side: int, widths: tuple[int, ...], attention: int, **options: Any) -> Callable[[], Built]:
-    """A UNet2DModel of an image and a time step. Stage number `attention` has self-attention."""
+    """Returns a builder of a UNet2DModel. The stage with the index `attention` has self-attention."""
 
     def build() -> Built:
         stages = range(len(widths))

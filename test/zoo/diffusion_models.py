@@ -1,7 +1,8 @@
-"""Models of diffusers. For each class, `diffusers.json` has the options of a small model and the shapes of its inputs.
+"""Builds small models of diffusers from `diffusers.json`.
 
-A shape may begin with a word: "int" for random integers; "ones", "zeros" or "true" for a constant array. The entry
-"constants" of the options has keyword arguments for the forward function.
+For each class, the file has the options of a small model and the shapes of its inputs. A shape may begin with a word:
+"int" stands for random integers, and "ones", "zeros" and "true" stand for constant arrays. The entry "constants" of
+the options contains keyword arguments for the forward function.
 """
 
 import inspect
@@ -23,11 +24,11 @@ def diffusers_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]
         import diffusers
 
         if size.published:
-            return  # the shapes of the inputs fit the small options only
+            return  # the shapes in the file fit only small models
         diffusers.utils.logging.set_verbosity_error()
         options, shapes = DIFFUSERS[name]["options"], DIFFUSERS[name]["inputs"]
 
-        for given in (_tuples(options), dict(options)):  # some classes concatenate lists with others
+        for given in (_tuples(options), dict(options)):  # some classes require tuples, others lists
 
             def build(given: Any = given) -> Built:
                 constant = given.pop("constants", {})
@@ -51,7 +52,7 @@ def _array(shape: Sequence[Any]) -> torch.Tensor:
 
 
 def _tuples(value: Any) -> Any:
-    """The JSON value with tuples instead of lists, as in the defaults of the classes."""
+    """Returns the JSON value with tuples instead of lists, because the defaults of the classes are tuples."""
     if isinstance(value, dict):
         return {name: _tuples(each) for name, each in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

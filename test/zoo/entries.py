@@ -1,4 +1,4 @@
-"""The record of a model of the zoo: a name, a family, a size, and a function that builds it with inputs."""
+"""The record of a model of the zoo, and functions that create inputs and losses for the models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,17 @@ from typing import Any
 import torch
 
 Built = tuple[torch.nn.Module, tuple[Any, ...]]
-"""A module in evaluation mode with random weights, and its example inputs."""
+"""A module with random weights, and the inputs of its forward function."""
 
 SMALL, REAL = "small", "real"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model. `build` takes no arguments, and draws equal weights and inputs in all processes."""
+    """A model of the zoo. `build` creates the module and its inputs.
+
+    The numbers that `build` draws depend only on the seed of PyTorch's generator.
+    """
 
     name: str
     family: str
@@ -23,19 +26,23 @@ class Entry:
 
 
 def images(side: int, batch: int = 1, channels: int = 3) -> torch.Tensor:
-    """Images (batch, channels, side, side) of standard normal numbers."""
+    """Draws images of shape (batch, channels, side, side) from the standard normal distribution."""
     return torch.randn(batch, channels, side, side)
 
 
 def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
-    """Random tokens (batch, length). Excludes the numbers that tokenizers reserve, for example for padding."""
+    """Draws tokens of shape (batch, length).
+
+    The tokens 0 to 4 are left out, because tokenizers reserve them, for example for padding.
+    """
     return torch.randint(min(5, vocabulary - 1), vocabulary, (batch, length))
 
 
 class Loss(torch.nn.Module):
-    """A scalar: the sum of the means of y² + sin(i) y over all float outputs y of a module. i numbers the entries of y.
+    """A scalar function of a module's float outputs, which is differentiated.
 
-    Without the weights sin(i), the gradient of a normalized output would be zero.
+    For each output y with the elements yᵢ, it adds the mean of yᵢ² + sin(i) yᵢ over i. Without the term sin(i) yᵢ,
+    the gradient of a normalized output would be zero, because the mean of yᵢ² is constant.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -51,7 +58,7 @@ class Loss(torch.nn.Module):
 
 
 def floats(outputs: Any) -> list[torch.Tensor]:
-    """The float tensors in a module's outputs: a tensor, or nested tuples and dictionaries of tensors."""
+    """Returns the float tensors in the outputs of a module, which may be nested in tuples, lists and dictionaries."""
     if isinstance(outputs, torch.Tensor):
         return [outputs] if outputs.is_floating_point() else []
     if isinstance(outputs, dict):

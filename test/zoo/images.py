@@ -1,4 +1,7 @@
-"""Models of timm and torchvision: one model of each family, with the options of a small model."""
+"""Builds models of timm and torchvision.
+
+The lists have the smallest model of each family of timm, and models of torchvision with the options of a small model.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,9 +13,9 @@ from shrinking import Size
 CLASSES = 10
 LARGEST_SIDE = 224
 BATCH = 2
-"""Images per batch.
+"""Number of images in a batch.
 
-PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout.
+With a single image in a transposed layout, PyTorch computes wrong gradients of batch normalization.
 """
 
 TORCHVISION: Mapping[str, Mapping[str, Any]] = {
@@ -53,7 +56,10 @@ TORCHVISION: Mapping[str, Mapping[str, Any]] = {
     "vit_b_32": {"side": 224},
     "wide_resnet50_2": {},
 }
-"""Models of torchvision, with options. `side` is the least side of an image; with `frames`, the input is a video."""
+"""Maps models of torchvision to options.
+
+`side` is the least side of an image. If `frames` is given, the input is a video with this many images.
+"""
 
 
 def torchvision_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -86,7 +92,7 @@ _SMALLER: tuple[Mapping[str, Any], ...] = (
     {"num_blocks": 2},
     {},
 )
-"""Keyword arguments for a shallower model. A model uses the first of them that its class accepts."""
+"""Keyword arguments that reduce the depth of a model. The first arguments that its class accepts are used."""
 
 
 def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -115,7 +121,10 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
 
 
 def _published(name: str, side: int, largest: int) -> Iterator[Callable[[], Built]]:
-    """Yields the model that timm publishes. Its images are square, with sides of the model's size or `LARGEST_SIDE`."""
+    """Yields builders of the model that timm publishes.
+
+    The images have the side that the model names. If it exceeds `largest`, the side is `LARGEST_SIDE`.
+    """
     choices: list[tuple[dict[str, int], int]] = [({}, side)]
     if side > largest:
         choices = [({"img_size": LARGEST_SIDE}, LARGEST_SIDE), ({}, LARGEST_SIDE)]
@@ -265,4 +274,4 @@ TIMM: tuple[str, ...] = (
     "xception41",
     "xcit_nano_12_p8_224",
 )
-"""The smallest model of each family of timm."""
+"""The names of the smallest model of each family of timm."""

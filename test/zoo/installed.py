@@ -1,4 +1,4 @@
-"""All models of the zoo whose packages are installed."""
+"""Lists all models of the zoo whose packages are installed."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ PACKAGES = {
     "diffusion": ("diffusers",),
     "science": (),
 }
-"""The packages that each module of entries requires besides PyTorch."""
+"""Maps each module of entries to the packages that it requires besides PyTorch."""
 
 MISSING = sorted({package for needs in PACKAGES.values() for package in needs if find_spec(package) is None})
 

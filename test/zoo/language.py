@@ -1,4 +1,4 @@
-"""Networks for text and sound, built from configurations of transformers."""
+"""Models of the zoo: networks for text and sound, built from configurations of transformers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ VOCABULARY = 101
 
 
 class Called(torch.nn.Module):
-    """A model of transformers that takes tensors by position and returns a tuple."""
+    """Calls a model of transformers with the tensors in `inputs` as keyword arguments `names`. Returns a tuple."""
 
     def __init__(self, model: Any, names: tuple[str, ...], options: dict[str, Any]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Called(torch.nn.Module):
 def _text(
     model: str, config: str, length: int = 16, names: tuple[str, ...] = ("input_ids",), **options: Any
 ) -> Callable[[], Built]:
-    """A model of tokens. Each parameter in `names` gets one and the same array of tokens."""
+    """Returns a builder of a model whose inputs are arrays of tokens, one for each parameter in `names`."""
 
     def build() -> Built:
         made = getattr(transformers, config)(**options)
@@ -61,7 +61,10 @@ def _small(model: str, config: str, names: tuple[str, ...] = ("input_ids",), **o
 def _features(
     model: str, config: str, shapes: dict[str, tuple[int, ...]], decoded: int = 0, **options: Any
 ) -> Callable[[], Built]:
-    """A model of float arrays. A decoder also gets `decoded` tokens."""
+    """Returns a builder of a model whose inputs are float arrays of the given shapes.
+
+    If `decoded` is not 0, the decoder also gets this number of tokens.
+    """
 
     def build() -> Built:
         made = getattr(transformers, config)(**options)
@@ -241,7 +244,7 @@ ENTRIES = [
             hidden_size=32,
             num_hidden_layers=2,
             attention_hidden_size=32,
-            rescale_every=0,  # otherwise, the forward pass would change the weights
+            rescale_every=0,  # other values change the weights in the forward pass
         ),
     ),
     Entry(

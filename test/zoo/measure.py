@@ -1,17 +1,17 @@
 """Measures one model of the zoo, and prints its figures as JSON: python test/zoo/measure.py NAME [--engine ENGINE]
 
     weights, ops            numbers of the model's parameters and of its gradient's ops
-    import, transform, compile      seconds of CPU time
-    error                   norm of (gradient in f32 - PyTorch's gradient in f64), over the norm of PyTorch's
+    import, transform, compile      seconds of CPU time for each of these stages
+    error                   norm of (gradient in f32 - PyTorch's gradient in f64), divided by the norm of PyTorch's
     torch_error             the same error for PyTorch's gradient in f32
-    wide_error              the error of the gradient in f64, if the error in f32 is too large: rounding can move a
-                            kink, such as the choice of a maximum; only the gradient in f64 then equals PyTorch's
+    wide_error              the same error for the gradient in f64; it is measured if `error` is too large, because
+                            rounding in f32 can move a kink, such as the choice of a maximum
     run, torch_run          milliseconds of one gradient with its loss, on one thread; the least of several calls
     peak, torch_peak        MiB of memory that the first gradient adds to the process
 
-Each stage prints a line with all previous figures, so that a process that dies leaves the figures of its earlier
-stages. A model that tiduc refuses has the figure "refused", with the message. Some modules always compute in f32, so
-that PyTorch has no gradient in f64. The errors are then relative to PyTorch's gradient in f32, and "exact" is false.
+Each stage prints a line with all figures so far. If the process crashes, the figures of earlier stages are known. If
+tiduc refuses a model, the figure "refused" is the error message. If PyTorch cannot run a module in f64, the errors are
+relative to PyTorch's gradient in f32, and the figure "exact" is false.
 """
 
 import argparse
@@ -40,12 +40,12 @@ from verdict import is_close  # noqa: E402
 
 import tiduc  # noqa: E402
 
-MARK = "FIGURES "  # prefix of each line of figures
-CALLS = 3  # least number of calls, whatever the time
+MARK = "FIGURES "  # prefix of the lines with figures
+CALLS = 3  # least number of calls, even if they exceed the time
 
 
 def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yields the figures of a model after each stage. With the engine "none", the transform is the last stage."""
+    """Yields all figures of a model after each stage. With the engine "none", the transform is the last stage."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module, inputs = entry.build()
@@ -90,32 +90,32 @@ def _parameters(loss: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _derived(model: Any, parameters: Collection[str]) -> Any:
-    """The program that returns the loss and its gradient."""
+    """Returns the program that computes the loss and its gradient with respect to `parameters`."""
     return model.grad([name for name in model.weights if name in parameters], value=True)
 
 
 def _by_name(gradient: Any, results: Sequence[Any], parameters: Iterable[str]) -> list[Any]:
-    """The results of a gradient's program, in the order of parameters. None for parameters without a result."""
+    """Returns the cotangent of each parameter. None stands for parameters without a result in the program."""
     names = [output.name for output in gradient.signature.outputs]
     found = dict(zip(names, results, strict=True))
     return [found.get(f"{name}.cotangent") for name in parameters]
 
 
 def _gradient(loss: torch.nn.Module, inputs: Sequence[Any]) -> list[Any]:
-    """PyTorch's gradient. None for parameters that the loss does not use."""
+    """Returns PyTorch's gradient. None stands for parameters that the loss does not depend on."""
     gradients = torch.autograd.grad(loss(*inputs), list(_parameters(loss).values()), allow_unused=True)
     return [None if g is None else g.numpy() for g in gradients]
 
 
 def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any] | None:
-    """PyTorch's gradient in f64. None if PyTorch cannot run the module in f64."""
+    """Returns PyTorch's gradient in f64, or None if PyTorch cannot run the module in f64."""
     with suppress(RuntimeError), wide(loss, inputs) as (module, given):
         return _gradient(module, given)
     return None
 
 
 def _wide_error(loss: torch.nn.Module, inputs: Any, engine: str, exact: Sequence[Any]) -> float:
-    """The relative error of the gradient in f64."""
+    """Returns the relative error of tiduc's gradient in f64."""
     with wide(loss, inputs) as (module, given):
         parameters = _parameters(module)
         gradient = _derived(tiduc.from_torch(module, given, lift_constants=True), parameters)
@@ -124,7 +124,7 @@ def _wide_error(loss: torch.nn.Module, inputs: Any, engine: str, exact: Sequence
 
 
 def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
-    """The norm of the difference of two gradients, over the norm of the second gradient. None counts as zeros."""
+    """Returns the norm of (ours - exact), divided by the norm of `exact`. None stands for an array of zeros."""
     pairs = [
         (np.float64(0) if x is None else x, np.float64(0) if y is None else y)
         for x, y in zip(ours, exact, strict=True)
@@ -134,7 +134,7 @@ def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
 
 
 def _processor() -> float:
-    """The seconds of CPU time of this process, its children, and tiduc's workers, which are still running."""
+    """Returns the seconds of CPU time of this process and its children, including those that are still running."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     ticks = 0
     for child in children:
@@ -144,7 +144,7 @@ def _processor() -> float:
 
 
 def _peak(call: Callable[[], Any]) -> tuple[float, Any]:
-    """The MiB by which a call raises the peak memory of this process, and the call's result."""
+    """Returns how many MiB the process uses during a call beyond its memory before, and the result of the call."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _memory("VmRSS")
@@ -153,13 +153,16 @@ def _peak(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _memory(name: str) -> int:
-    """A figure from this process's status file, in KiB."""
+    """Returns the figure `name` of /proc/self/status in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
-    """The least time of each call in milliseconds. The calls take turns, so that other load affects all of them."""
+    """Returns the least time of each call in milliseconds.
+
+    The calls alternate, so that other load on the machine affects all of them.
+    """
     least = [math.inf] * len(calls)
     end, turns = time.perf_counter() + seconds, 0
     while turns < CALLS or time.perf_counter() < end:
@@ -172,7 +175,7 @@ def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
 
 
 def report(name: str, engine: str, seconds: float) -> None:
-    """Prints the figures of a model, or the refusal by tiduc."""
+    """Prints the figures of a model after each stage. If tiduc refuses the model, prints the error message."""
     from installed import ENTRIES
 
     (entry,) = [entry for entry in ENTRIES if entry.name == name]
@@ -185,7 +188,7 @@ def report(name: str, engine: str, seconds: float) -> None:
 
 
 def warm_up() -> None:
-    """Imports a module once, so that figures exclude the time to load packages."""
+    """Imports a small module, so that the figures exclude the time to load packages."""
     torch.set_num_threads(1)
     tiduc.from_torch(torch.nn.Linear(2, 2), (torch.zeros(2),))
 

@@ -1,4 +1,7 @@
-"""Imports torchvision. Its wheel for GPUs then works with PyTorch for CPUs, too."""
+"""Imports torchvision, even if its compiled operators do not fit the installed PyTorch.
+
+This is the case if torchvision was built for GPUs and PyTorch was built for CPUs.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -9,7 +12,10 @@ _LIBRARIES: list[Any] = []  # kept alive: a library unregisters its operators wh
 
 
 def import_torchvision() -> Any:
-    """Imports torchvision. If its compiled operators do not load, declares the operators that the import needs."""
+    """Imports and returns torchvision.
+
+    If its compiled operators do not load, this function declares those that the import requires.
+    """
     import importlib
     import sys
 

@@ -1,4 +1,4 @@
-"""A module and its inputs in f64, as the reference for results in f32."""
+"""Runs PyTorch's modules in f64. The results are the reference for results in f32."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,10 @@ from torch.utils._pytree import tree_map
 
 
 class InF64(TorchFunctionMode):
-    """Replaces f32 by f64 where a module asks for f32 explicitly, as many do for angles, norms and softmax.
+    """Replaces f32 by f64 where a module asks for f32 explicitly.
 
-    Otherwise, the reference and PyTorch's f32 result would share roundings in f32, so that their errors would not show.
+    Many modules compute angles, norms and softmax in f32. The reference would then be rounded to f32 in the same way
+    as the f32 result, and the comparison would hide the error of this rounding.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -25,7 +26,10 @@ class InF64(TorchFunctionMode):
 
 @contextmanager
 def wide(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """A context with the module and its inputs in f64. Inside, tensors that modules create are f64, too."""
+    """Enters a context that yields a copy of the module and its inputs in f64.
+
+    In the context, tensors that modules create are also f64 by default.
+    """
     given = tuple(x.double() if x.is_floating_point() else x for x in inputs)
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,8 +1,8 @@
 """Measures the models of the zoo: python test/zoo/run.py [--only TEXT] [--size small|real] [--journal FILE] [--write]
 
-Each model is measured in a process of its own (`measure.py`), with limits of time and memory. A journal keeps the
-figures: a line of JSON for each model and engine. Later runs skip the models in the journal. `--engine none` stops
-after the derivative. `--write` writes the table in docs/zoo.md from the journal.
+`measure.py` measures each model in a separate process with limits of time and memory. The figures of each model and
+engine are appended to a journal as a line of JSON. Later runs skip the models in the journal. `--engine none` stops
+after the transform to the gradient. `--write` writes docs/zoo.md from the journal, and measures nothing.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 
 
 def measured(name: str, engine: str, seconds: float, mebibytes: int) -> Figures:
-    """The figures of a model, from a process of its own. "failed" is the reason if later figures are missing."""
+    """Measures a model in a separate process. If the process fails, the figure "failed" is the reason."""
     command = [sys.executable, str(MEASURE), name, "--engine", engine, "--mebibytes", str(mebibytes)]
     with tempfile.TemporaryFile("w+") as output:
         try:
@@ -44,7 +44,7 @@ def measured(name: str, engine: str, seconds: float, mebibytes: int) -> Figures:
 
 
 def known(journal: Path) -> dict[tuple[str, str], Figures]:
-    """The last figures of each model and engine in a journal."""
+    """Returns the last figures of each model and engine in a journal."""
     lines = journal.read_text().splitlines() if journal.exists() else []
     return {(name, engine): found for name, engine, found in map(json.loads, lines)}
 
@@ -61,14 +61,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="only models whose names contain this text")
-    parser.add_argument("--size", choices=("small", "real"), help="only models of this size")
+    parser.add_argument("--only", default="", help="measure only models whose names contain this text")
+    parser.add_argument("--size", choices=("small", "real"), help="measure only models of this size")
     parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
-    parser.add_argument("--seconds", type=int, default=1800, help="time limit of a model")
-    parser.add_argument("--mebibytes", type=int, default=6000, help="memory limit of a model")
-    parser.add_argument("--journal", type=Path, default=Path("zoo.jsonl"), help="file of figures")
-    parser.add_argument("--again", action="store_true", help="remeasure models that failed or were refused")
-    parser.add_argument("--write", action="store_true", help="only write the table in docs/zoo.md")
+    parser.add_argument("--seconds", type=int, default=1800, help="time limit of a model in seconds")
+    parser.add_argument("--mebibytes", type=int, default=6000, help="memory limit of a model in MiB")
+    parser.add_argument("--journal", type=Path, default=Path("zoo.jsonl"), help="file for the figures")
+    parser.add_argument("--again", action="store_true", help="measure failed and refused models again")
+    parser.add_argument("--write", action="store_true", help="write docs/zoo.md, and measure nothing")
     given = parser.parse_args()
     found = known(given.journal)
     if given.write:

@@ -1,4 +1,7 @@
-"""Networks of sequences, graphs, points, fields, densities and differential equations, in plain PyTorch."""
+"""Models of the zoo, in plain PyTorch.
+
+They are networks for sequences, graphs, points, fields, densities and differential equations.
+"""
 
 from collections.abc import Sequence
 
@@ -19,7 +22,7 @@ RECURRENT, GRAPHS, POINTS, FIELDS, FLOWS, EQUATIONS, GENERATIVE, TABLES = (
 
 
 def dense(sizes: Sequence[int], activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Linear layers with an activation between them."""
+    """Returns linear layers with an activation between them. `sizes` are the widths, beginning with the input's."""
     layers: list[nn.Module] = []
     for a, b in zip(sizes[:-1], sizes[1:], strict=True):
         layers += [nn.Linear(a, b), activation()]
@@ -27,7 +30,7 @@ def dense(sizes: Sequence[int], activation: type[nn.Module] = nn.ReLU) -> nn.Seq
 
 
 class LanguageModel(nn.Module):
-    """A language model: a recurrent network from tokens to scores of the next token."""
+    """A language model. A recurrent network maps tokens to scores of the next token."""
 
     def __init__(self, cell: type[nn.RNNBase], vocabulary: int, width: int, layers: int = 1) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class Convolved(nn.Module):
 
 
 class GraphConvolution(nn.Module):
-    """Two layers of mean aggregation over a list of edges (Hamilton et al. 2017)."""
+    """Two layers that average the features of a node's neighbours (Hamilton et al. 2017). The edges are a list."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -70,7 +73,7 @@ class GraphConvolution(nn.Module):
 
 
 class GraphAttention(nn.Module):
-    """Attention over the neighbours in a dense adjacency matrix (Velickovic et al. 2018)."""
+    """A layer of attention over the neighbours of each node (Velickovic et al. 2018). The adjacency matrix is dense."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -85,7 +88,7 @@ class GraphAttention(nn.Module):
 
 
 class PointNet(nn.Module):
-    """A network on sets of points with a learned transform (Qi et al. 2017)."""
+    """A network for sets of points. It multiplies the points by a learned matrix first (Qi et al. 2017)."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -101,7 +104,10 @@ class PointNet(nn.Module):
 
 
 class Distances(nn.Module):
-    """Messages that depend on the distances between all pairs of atoms (Schuett et al. 2017)."""
+    """The energy of a molecule, by messages between all pairs of atoms (Schuett et al. 2017).
+
+    The messages depend on the distances of the atoms.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -119,7 +125,10 @@ class Distances(nn.Module):
 
 
 class Radiance(nn.Module):
-    """Colours along rays, by positional encoding, a perceptron, and volume rendering (Mildenhall et al. 2020)."""
+    """A neural radiance field (Mildenhall et al. 2020).
+
+    It computes the colours of rays by a positional encoding, a perceptron, and volume rendering.
+    """
 
     def __init__(self, width: int, frequencies: int = 6, samples: int = 16) -> None:
         super().__init__()
@@ -169,7 +178,10 @@ class Coupling(nn.Module):
 
 
 class Mixing(nn.Module):
-    """A flow with log-determinants, whose layers mix coordinates by matrices (Kingma and Dhariwal 2018)."""
+    """A normalizing flow whose layers multiply vectors by matrices (Kingma and Dhariwal 2018).
+
+    The result is the squared norm of the last vector minus the logarithms of the absolute determinants of the matrices.
+    """
 
     def __init__(self, size: int, layers: int) -> None:
         super().__init__()
@@ -185,7 +197,7 @@ class Mixing(nn.Module):
 
 
 class Equation(nn.Module):
-    """A neural differential equation, integrated by a Runge-Kutta method (Chen et al. 2018)."""
+    """The solution of a neural differential equation by a Runge-Kutta method (Chen et al. 2018)."""
 
     def __init__(self, size: int, width: int, steps: int) -> None:
         super().__init__()
@@ -218,7 +230,7 @@ class Spectral(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """A variational autoencoder of images; the noise is an input (Kingma and Welling 2014)."""
+    """A variational autoencoder of images (Kingma and Welling 2014). The noise is an input."""
 
     def __init__(self, width: int, code: int) -> None:
         super().__init__()
@@ -262,7 +274,10 @@ class Generator(nn.Module):
 
 
 class Diffusion(nn.Module):
-    """A noise predictor with residual blocks, embeddings of time, and attention (Ho et al. 2020)."""
+    """A network that predicts the noise in images (Ho et al. 2020).
+
+    It consists of residual blocks with embeddings of the time step, and of attention.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -286,7 +301,7 @@ class Diffusion(nn.Module):
 
 
 class Ranked(nn.Module):
-    """Embeddings of categories and a factorization machine beside a perceptron (Guo et al. 2017)."""
+    """A factorization machine plus a perceptron, on embeddings of categories (Guo et al. 2017)."""
 
     def __init__(self, categories: int, width: int) -> None:
         super().__init__()

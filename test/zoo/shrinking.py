@@ -1,7 +1,8 @@
-"""Configurations of transformers with small widths, few layers and few tokens, derived from the default ones.
+"""Reduces the default configurations of transformers to small widths, few layers and few tokens.
 
-A configuration has numbers with many names: widths, layers, heads, tokens, sizes of images. Patterns of names determine
-the kind of a number. As classes reject some combinations, `attempts` yields several configurations, the smallest first.
+A configuration defines widths and numbers of layers, heads and tokens, and sizes of images, under many names. Patterns
+of names determine the meaning of a number. Classes reject some combinations, so that `attempts` yields several
+configurations, the smallest first.
 """
 
 import re
@@ -14,9 +15,10 @@ VOCABULARY = 128
 
 @dataclass(frozen=True)
 class Size:
-    """A network's width, number of layers, side of images, and length of sequences.
+    """The size of a network.
 
-    A published size keeps the default width and layers of a package. `side` then limits the images.
+    It consists of the width, the number of layers, the side of the images, and the length of the sequences. A published
+    size keeps a package's default widths and layers, and `side` is then the largest side of the images.
     """
 
     width: int
@@ -54,7 +56,7 @@ _WINDOW = re.compile(r"sliding_window|attention_window|local_attention|attention
 
 
 def factor_of(values: dict[str, Any], size: Size) -> int:
-    """The factor by which the network becomes narrower."""
+    """Returns the factor by which the widths of the network are divided."""
     names = (
         "hidden_size",
         "d_model",
@@ -75,16 +77,16 @@ def factor_of(values: dict[str, Any], size: Size) -> int:
 
 
 class Shrinking:
-    """The changes of one configuration.
+    """Computes the changes of one configuration.
 
-    `mode` is the attempt: 0 changes all numbers, 1 keeps heads, 2 changes only layers.
+    Mode 0 changes all numbers, mode 1 keeps the number of heads, and mode 2 changes only layers, tokens and images.
     """
 
     def __init__(self, size: Size, mode: int) -> None:
         self.size, self.mode, self.tokens = size, mode, VOCABULARY
 
     def changes(self, kind: Any) -> dict[str, Any]:
-        """The keyword arguments with which a class of configurations creates a small configuration."""
+        """Returns the keyword arguments with which the class `kind` creates a small configuration."""
         default = kind()
         values = {name: value for name, value in vars(default).items() if not name.startswith("_")}
         factor = factor_of(values, self.size)
@@ -120,7 +122,7 @@ class Shrinking:
         return self._one(name, value, factor, values) if isinstance(value, int) else None
 
     def _one(self, name: str, value: int, factor: int, values: dict[str, Any]) -> int | None:
-        """The small number. None if the number does not change."""
+        """Returns the new value of a number. None means that the number does not change."""
         if name.endswith("vocab_size"):
             return VOCABULARY if value > VOCABULARY else None
         if _TOKEN.search(name) and value >= VOCABULARY:
@@ -170,9 +172,9 @@ class Shrinking:
 
 
 def attempts(kind: Any, size: Size) -> Iterator[Any]:
-    """Configurations of a class, the smallest first; skips configurations that the class rejects."""
+    """Yields configurations of a class, the smallest first. Configurations that the class rejects are left out."""
     for mode in range(1 if size.published else 3):
         try:
             yield kind(**({} if size.published else Shrinking(size, mode).changes(kind)))
-        except Exception:  # a class raises exceptions of many types for wrong numbers
+        except Exception:  # classes raise many types of exceptions
             continue

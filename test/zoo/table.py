@@ -56,12 +56,12 @@ def write(found: Mapping[tuple[str, str], Figures]) -> None:
 
 
 def section_of(text: str) -> str:
-    """The page's last section, about all architectures; empty if the page has none."""
+    """Returns the last section of the page, which lists all architectures. The text is empty if it is missing."""
     return text[text.index(f"{TITLE}\n") :] if f"{TITLE}\n" in text else ""
 
 
 def page(entries: Sequence[Entry], found: Mapping[tuple[str, str], Figures]) -> str:
-    """The page's text."""
+    """Returns the text of the page without its last section."""
     lines = [_ABOUT, *_summary(entries, found)]
     for size, title in (("small", "Small models"), ("real", "Models of real size")):
         lines += ["", f"## {title}"]
@@ -89,13 +89,13 @@ def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures])
 
 
 def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> Figures:
-    """The figures with IREE, or if IREE has not run the model, the figures with XLA or without an engine."""
+    """Returns a model's figures with IREE if it has run the model, or else those with XLA or without an engine."""
     known = [found.get((name, engine), {}) for engine in ("iree", "xla", "none")]
     return next((figures for stage in ("error", "ops") for figures in known if stage in figures), {})
 
 
 def _row(entry: Entry, found: Mapping[tuple[str, str], Figures]) -> str:
-    """A model's line of the table."""
+    """Returns the line of a model in the table."""
     figures = _any(entry.name, found)
     cells = [entry.name, *(f"{figures[key]:,}" if key in figures else "" for key in ("weights", "ops"))]
     cells += [f"{figures[key]:.2g}" if key in figures else "" for key in ("import", "transform")]

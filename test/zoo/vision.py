@@ -1,4 +1,4 @@
-"""Networks for images, from torchvision and timm."""
+"""Models of the zoo: networks for images from torchvision and timm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def _segmentation(name: str, side: int) -> Callable[[], Built]:
 
 
 def _resnet(block: Any, **options: Any) -> Callable[[], Built]:
-    """A ResNet with one block per stage."""
+    """Returns a builder of a ResNet with one block per stage."""
     from torchvision.models.resnet import ResNet
 
     return lambda: (ResNet(block, [1, 1, 1, 1], num_classes=10, **options), (images(64),))
@@ -68,7 +68,7 @@ def _small_densenet() -> Built:
 
 
 class Double(torch.nn.Sequential):
-    """The block of a UNet: two convolutions with group normalization."""
+    """The block of a UNet. It consists of two convolutions with group normalization."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         layers: list[torch.nn.Module] = []
@@ -82,7 +82,7 @@ class Double(torch.nn.Sequential):
 
 
 class UNet(torch.nn.Module):
-    """A UNet with transposed convolutions on the way up (Ronneberger et al. 2015)."""
+    """A UNet whose decoder uses transposed convolutions (Ronneberger et al. 2015)."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
