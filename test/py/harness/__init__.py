@@ -1,1 +1,1 @@
-"""The checks that tests share: numeric comparisons, engines, and access to the stages of the compiler."""
+"""Modules that several tests share. They compare arrays, run programs, and call stages of the compiler."""

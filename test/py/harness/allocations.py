@@ -1,4 +1,4 @@
-"""The memory that IREE allocates for a call."""
+"""Measures the memory that IREE allocates for a call."""
 
 import subprocess
 import sys
@@ -11,9 +11,9 @@ import numpy as np
 
 
 def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
-    """The peak allocation of a call in KiB, its arguments included.
+    """Returns the peak of the memory that IREE allocates for a call, in KiB. The arguments are included.
 
-    Runs in its own process, because the statistics cover all devices since the process started.
+    The call runs in a new process, because IREE's statistics cover all calls since the process started.
     """
     with tempfile.TemporaryDirectory() as folder:
         module, stored = Path(folder, "module.vmfb"), Path(folder, "arguments.npz")

@@ -1,7 +1,7 @@
-"""Checks the batching rules: a batched program must return the stacked results of single runs.
+"""Checks the batching rules. A batched program must return the stacked results of calls of the program.
 
-Every subset of a program's inputs is tested. The inputs in the subset get a batched dimension of size 3; all runs share
-the other inputs. An output that does not depend on the subset has no batched dimension.
+Every subset of a program's inputs is tested. The inputs in the subset get a batched dimension of size 3. The other
+inputs are the same in all calls. An output that does not depend on the subset has no batched dimension.
 """
 
 import itertools
@@ -25,7 +25,7 @@ SIZE = 3
 
 @stage
 def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Program:
-    """The program with a batched dimension in the inputs at these positions."""
+    """Returns the program with a batched dimension in the inputs at these positions."""
     keys = [program.inputs[i].key for i in positions]
     outputs = [port.value for port in program.outputs]
     graph = batch(program.view, list(dict.fromkeys(outputs)), keys, size, OPSET)
@@ -38,7 +38,11 @@ def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Pro
 
 
 def varied(x: Any, rng: np.random.Generator) -> Any:
-    """`SIZE` variations of x, stacked: floats near x, or permutations of the integers in x."""
+    """Stacks `SIZE` variations of x.
+
+    Floats are shifted at random by at most 0.05. Integers and booleans are permuted, and a single boolean is negated in
+    every second variation.
+    """
     x = np.asarray(x)
     if x.dtype.kind in "fc":
         off = rng.uniform(-0.05, 0.05, (SIZE, *x.shape))
@@ -50,7 +54,10 @@ def varied(x: Any, rng: np.random.Generator) -> Any:
 
 
 def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol: float = 1e-12) -> None:
-    """Checks every subset of the inputs. Without `subsets`, checks each single input and all inputs together."""
+    """Compares the batched program with calls of the program for every subset of the inputs.
+
+    If `subsets` is False, the subsets are each single input and all inputs.
+    """
     program = text if isinstance(text, Program) else load(text)
     rng = np.random.default_rng(0)
     point = [np.asarray(x) for x in arguments]

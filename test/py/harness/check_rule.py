@@ -1,13 +1,13 @@
 """Checks the derivative rules numerically, in f64, with random tangents and cotangents.
 
-For a program f, at a point x, for every subset of its differentiable inputs:
+For a program f, a point x, and every subset of the float and complex inputs, these conditions are checked:
 
-- the primal outputs of the JVP and VJP programs equal the outputs of f;
-- JVP against central differences of fourth order: dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h;
-- VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
-- order two: these checks on the JVP program and on the VJP program, all inputs active.
+- The primal outputs of the JVP and VJP programs equal the outputs of f.
+- The JVP equals central differences of fourth order, dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h.
+- The VJP agrees with the JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>.
+- For order two, the same conditions hold for the JVP program and the VJP program with respect to all inputs.
 
-`order_two.py` chooses the fast tests that skip order two and all proper subsets of the inputs.
+In the fast tests, `order_two.py` chooses the checks that include order two and proper subsets of the inputs.
 """
 
 import itertools
@@ -48,9 +48,9 @@ def check_rule(
 ) -> None:
     """Checks the derivatives of the function `main` in a StableHLO text at a point.
 
-    Differentiable arguments are f64 or complex128. `order` is 2 by default. `differences=False` skips central
-    differences, for example at a kink; `jax_function`, which is `main` written in JAX, should then give the expected
-    values.
+    Differentiable arguments must be f64 or complex128. By default, `order` is 2 if `ORDER_TWO` chooses the check, and
+    else 1. `differences=False` skips the comparison with central differences, for example at a kink. `jax_function` is
+    the same function in JAX, whose derivatives are then compared too.
     """
     rng = np.random.default_rng(seed)
     recorder = Recorder.new() if opset is OPSET else None
@@ -66,7 +66,7 @@ def check_rule(
     order = order or (2 if is_due else 1)
     if recorder is not None:
         NOTES.checked(recorder, order)
-    for further in range(2, order + 1):  # wrt all inputs, of which the tangents or cotangents are the last
+    for further in range(2, order + 1):  # derivatives with respect to all inputs
         checked, derived, label = derived, [], f"order {further}"
         for p, x, results in checked:
             derived += _check(p, x, active(x), rng, rtol, adjoint_rtol, differences, label, results)
@@ -75,13 +75,13 @@ def check_rule(
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results by the reference interpreter, or by a compiler if the interpreter lacks an op."""
+    """Runs a program on the reference interpreter, or on XLA or IREE if the interpreter cannot run an op."""
     text = str(program)
     return (chosen(text) or evaluate)(text, point)
 
 
 def run_at(program: Program, points: Sequence[Sequence[Array]]) -> Sequence[tuple[Array, ...]]:
-    """The program's results at several points, with a single call of the reference interpreter's process."""
+    """Runs a program at several points, with a single call of the reference interpreter's process."""
     text = str(program)
     by_compiler = chosen(text)
     if by_compiler is None:
@@ -90,26 +90,26 @@ def run_at(program: Program, points: Sequence[Sequence[Array]]) -> Sequence[tupl
 
 
 def active(point: Sequence[Array]) -> list[int]:
-    """The positions of the differentiable arguments."""
+    """Returns the positions of the float and complex arguments."""
     return [i for i, x in enumerate(point) if np.asarray(x).dtype.kind in "fc"]
 
 
 def like(x: Array, rng: np.random.Generator) -> Array:
-    """A random array of x's shape and kind."""
+    """Draws an array with the shape of x from the standard normal distribution. It is complex if x is complex."""
     x = np.asarray(x)
     value = rng.standard_normal(x.shape)
     return value + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else np.asarray(value)
 
 
 def inner(a: Sequence[Array], b: Sequence[Array]) -> float:
-    """The real inner product Re(sum conj(a) b)."""
+    """Returns the real inner product Re(sum conj(a) b)."""
     return float(sum(np.sum(np.conj(x) * y).real for x, y in zip(a, b, strict=True)))
 
 
 def difference(
     program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array], step: float = STEP
 ) -> list[Array]:
-    """Fourth-order central differences of the program's differentiable outputs along `dx`."""
+    """Computes central differences of fourth order of the program's float and complex outputs in the direction `dx`."""
 
     def moved(distance: float) -> list[Array]:
         x = list(point)
@@ -133,14 +133,15 @@ def _check(
     order: str,
     primal: Sequence[Array],
 ) -> list[tuple[Program, list[Array], tuple[Array, ...]]]:
-    """Checks the derivatives of a program with respect to the inputs `wrt`. `primal` are its results at the point.
+    """Checks the derivatives of a program with respect to the inputs `wrt`.
 
-    Returns the JVP and the VJP, each with its arguments and results.
+    `primal` are the program's results at the point. Returns the JVP and VJP programs, each with its arguments and
+    results.
     """
     floats = [y for y in primal if y.dtype.kind in "fc"]
     rounding = (
         0 if chosen(str(program)) is None else 1e-13
-    )  # a compiler may round differently in another program
+    )  # a compiler may round the primal outputs differently in a derivative
     label = f"{order}, wrt {wrt}"
     dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in floats]
     forward, backward = program.jvp(list(wrt)), program.vjp(list(wrt))
@@ -160,7 +161,10 @@ def _check(
 def _check_jax(
     program: Program, point: list[Array], rng: np.random.Generator, function: Callable[..., Any], rtol: float
 ) -> None:
-    """Compares derivatives with `jax.jvp` and `jax.vjp`. JAX's cotangents are the conjugates of tiduc's."""
+    """Compares the derivatives with `jax.jvp` and `jax.vjp`.
+
+    Complex cotangents of JAX are the conjugates of those of tiduc.
+    """
     import jax
 
     wrt = active(point)
@@ -172,7 +176,7 @@ def _check_jax(
         y = function(*full)
         return list(y) if isinstance(y, tuple | list) else [y]
 
-    @jax.jit  # compiled once instead of op by op
+    @jax.jit  # otherwise, JAX would compile each op separately
     def derivatives(some: Any, dx: Any, ct: Any) -> tuple[Any, Any]:
         return jax.jvp(of_active, some, dx)[1], jax.vjp(of_active, *some)[1](ct)
 

@@ -1,4 +1,4 @@
-"""The comparison of arrays that all numeric tests share."""
+"""Compares arrays. All numeric tests use this function."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 
 
 def compare(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-10, what: str = "") -> None:
-    """Asserts that arrays are equal in number and shape, and nearly equal in their entries.
+    """Asserts that two lists of arrays have the same length and shapes, and that their entries are nearly equal.
 
-    The tolerance is relative to the largest finite entry of the expected array, or to 1 if that is larger. Infinities
-    and NaN must be at equal places. The message of a failure begins with `what`.
+    The tolerance is relative to the largest absolute value of a finite entry of the expected array, or to 1 if this is
+    larger. Infinities and NaN must be at the same indices. The message of a failure begins with `what`.
     """
     arrays, wanted = [np.asarray(x) for x in actual], [np.asarray(y) for y in expected]
     assert len(arrays) == len(wanted), f"{what}: {len(arrays)} arrays, expected {len(wanted)}"

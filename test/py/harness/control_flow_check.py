@@ -1,7 +1,7 @@
 """Checks derivatives of whole programs on the reference interpreter.
 
-With random tangents and cotangents, the JVP is compared with central differences of the program, and the VJP with the
-JVP by the adjoint identity. The derivatives of the JVP and VJP programs are then checked likewise.
+For random tangents and cotangents, the JVP is compared with central differences of the program. The VJP is compared
+with the JVP by the adjoint identity. The derivatives of the JVP and VJP programs are then checked in the same way.
 """
 
 import itertools
@@ -22,7 +22,7 @@ Run = Callable[[tiduc.Program, Sequence[Array]], list[Array]]
 
 
 class Kink(Exception):
-    """The program is not smooth between the points of a central difference."""
+    """Raised if the program is not smooth between the points of a central difference."""
 
 
 def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
@@ -30,21 +30,27 @@ def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
 
 
 def check(text: str, *arguments: Any, subsets: bool = True) -> None:
-    """Checks a program's derivatives. With `subsets`, also checks order one in every subset of float arguments."""
+    """Checks the derivatives of a program of orders one and two with respect to all float arguments.
+
+    With `subsets`, order one is also checked with respect to each subset of the float arguments.
+    """
     rng = np.random.default_rng(0)
     program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
     floats, primal = active(point), interpreted(program, point)
     counts = range(1, len(floats) + 1) if subsets else [len(floats)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(floats, n) for n in counts):
         derived = _check(program, point, primal, list(wrt), rng)
-    for second, further, results in derived:  # wrt all inputs; the tangents or cotangents are the last
+    for second, further, results in derived:  # derivatives with respect to all inputs
         _check(second, further, results, active(further), rng)
 
 
 def _check(
     program: tiduc.Program, point: list[Array], primal: Sequence[Array], wrt: list[int], rng: Any
 ) -> list[tuple[tiduc.Program, list[Array], list[Array]]]:
-    """Checks a program's derivatives. `primal` are its results. Returns JVP and VJP with arguments and results."""
+    """Checks the JVP and the VJP of a program. `primal` are the program's results at the point.
+
+    Returns the JVP and the VJP programs, each with its arguments and results.
+    """
     dx = [like(point[i], rng) for i in wrt]
     jvp, tangent_point = program.jvp(wrt), [*point, *dx]
     tangents = interpreted(jvp, tangent_point)
@@ -68,7 +74,7 @@ def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
 def difference(
     program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
 ) -> list[Array]:
-    """Central differences of the differentiable outputs. Raises `Kink` if two step sizes disagree."""
+    """Computes central differences of the float outputs. Raises `Kink` if the results for two step sizes differ."""
     wide, narrow = (check_rule.difference(program, point, wrt, dx, step) for step in (1e-3, 2e-4))
     for x, y in zip(wide, narrow, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-4):

@@ -1,4 +1,4 @@
-"""Removes the lower size limits of rewrites of convolutions, so that small convolutions test the rewrites."""
+"""Applies the rewrites of convolutions to convolutions of any size, so that tests can use small ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from tiduc.backends.iree.fast.convolutions import convolutions_to_kernels as con
 
 @contextmanager
 def of_any_size() -> Iterator[None]:
-    """A context in which convolutions of any size are rewritten, even if IREE's own code is as fast."""
+    """Enters a context in which convolutions are rewritten at any size, even if IREE's own code is as fast."""
     limits = {"_WORK": 0, "_WORK_POINTWISE": 0, "_WORK_DEPTHWISE": 0, "_WORK_DILATED": 0}
     with patch.multiple(convolution, **limits), patch.object(convolution, "_is_fast", lambda *_: False):
         yield

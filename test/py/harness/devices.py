@@ -18,11 +18,10 @@ COUNT = 8
 
 
 def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main`, run by eight processes. Arguments and results have one row for each process."""
+    """Runs `main` as eight processes of XLA. Arguments and results have one row for each process."""
     with jax.enable_x64(True):
         compiled = _compiled(text, COUNT, 1, False)
-        # Each device has different data. The sharding is declared as replicated, so that JAX passes the data on
-        # unchanged.
+        # Each device gets another row. With the replicated sharding, JAX does not move the rows to other devices.
         each = NamedSharding(Mesh(np.array(jax.devices()), "p"), PartitionSpec())
         buffers = []
         for x in map(np.asarray, arguments):
@@ -33,7 +32,7 @@ def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def by_partitions(text: str, arguments: Sequence[Array], shardy: bool = True) -> tuple[Array, ...]:
-    """The results of `main`, which XLA partitions for eight devices according to its shardings."""
+    """Runs `main` on eight devices. XLA partitions the program according to its shardings."""
     with jax.enable_x64(True):
         compiled = _compiled(text, 1, COUNT, shardy)
         devices = tuple(jax.devices())

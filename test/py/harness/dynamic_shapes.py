@@ -1,4 +1,4 @@
-"""Compares programs of dynamic shape, at several sizes, with the programs refined to static shapes."""
+"""Compares programs with dynamic sizes to the same programs with static sizes, at several sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _STATIC = (
 
 @stage
 def refined(text: str, arguments: Sequence[Array]) -> str:
-    """The text of the function `main`, refined to the shapes of these arguments."""
+    """Returns the text of the function `main` with the static shapes of these arguments."""
     module = parse(text)
     (main,) = (f for f in module.body.operations if ir.StringAttr(f.attributes["sym_name"]).value == "main")
     type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
@@ -36,14 +36,14 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
     run_passes(module.operation, f"builtin.module({refine})")
     before = ""
-    while (text := str(module)) != before:  # repeats, because folding one size may make another size known
+    while (text := str(module)) != before:  # folding one size may make another size known
         before = text
         run_passes(module.operation, f"builtin.module({_STATIC})")
     return text
 
 
 def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results by the reference interpreter, after refinement to the arguments' shapes."""
+    """Runs a program on the reference interpreter with the static shapes of the arguments."""
     text = refined(str(program), arguments)
     assert "?" not in text, f"dynamic sizes are left:\n{text}\nof:\n{program}"
     empty = any(0 in x.shape for x in arguments)  # the interpreter aborts on some empty arrays
@@ -53,9 +53,10 @@ def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
 def check_dynamic(
     text: str, *points: Sequence[Any], order: int = 2, seed: int = 0, everywhere: bool = True
 ) -> Program:
-    """Compares a program's derivatives at points of several sizes with those of its static form.
+    """Compares the derivatives of a program with dynamic sizes to those of the program with static sizes.
 
-    Without `everywhere`, derivatives of order two are checked at the first point only.
+    The points have different sizes. If `everywhere` is False, derivatives of order two are compared only at the first
+    point.
     """
     program = load(text)
     values = [[np.asarray(x) for x in point] for point in points]
@@ -70,7 +71,7 @@ def check_dynamic(
 
 @dataclass
 class _Case:
-    """The static form of a program, a point, and the results at the point if they are known."""
+    """A point, the program with the static sizes of the point, and its results at the point if they are known."""
 
     static: Program
     point: list[Array]

@@ -1,4 +1,4 @@
-"""Helpers for tests of eager programs: a minimal frontend on scalars, and a comparison with NumPy and JAX."""
+"""Runs eager programs on scalars with a minimal frontend, and compares eager functions with NumPy and JAX."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from tiduc.eager.graphs import Data, Emit
 
 F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
-"""The session of all these tests. They share it, so that each graph structure is differentiated once."""
+"""The session of all tests of eager programs. The tests share it, so that each graph is differentiated once."""
 
 # Arguments: two matrices of the same shape, and a vector and a matrix of matching sizes.
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -33,7 +33,7 @@ W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
 
 
 class Frontend:
-    """A minimal frontend: runs graphs on scalars and records them."""
+    """A minimal frontend. It runs graphs on scalars and records them."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.recorder = executor, Recorder()
@@ -50,14 +50,17 @@ class Frontend:
         *inputs: EagerInput,
         retained: Callable[[Sequence[Data]], dict[Value, Data]] | None = None,
     ) -> list[EagerInput]:
-        """Runs a graph and records it. `retained` chooses the values to keep; the default is the results."""
+        """Runs and records a graph.
+
+        `retained` chooses the values that are retained for the derivative. By default, these are the results.
+        """
         data = self.executor.execute_forward(graph, [x.data for x in inputs])
         kept = dict(zip(graph.outputs, data, strict=True)) if retained is None else retained(data)
         outputs = self.recorder.record(graph, inputs, kept)
         return [output.read(y) for output, y in zip(outputs, data, strict=True)]
 
     def op(self, kind: str, *inputs: EagerInput) -> EagerInput:
-        """The result of an op that the builder has a method for."""
+        """Runs and records the op that the builder's method `kind` creates. Returns its result."""
         (result,) = self.run(self.graph(kind, lambda b, *xs: [getattr(b, kind)(*xs)], len(inputs)), *inputs)
         return result
 
@@ -67,7 +70,10 @@ class Frontend:
 
 
 def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:
-    """Asserts that `f(xp, ...)` has NumPy's values, and that its VJP for a random seed has JAX's values."""
+    """Asserts that `f` returns the values of NumPy, and that its VJP for a random cotangent equals that of JAX.
+
+    The first argument of `f` is the module whose functions it calls, such as `numpy`.
+    """
     tolerance = {"rtol": 1e-11, "atol": 1e-12, **tolerance}
     arrays = [Array(x, requires_grad=True) for x in points]
     y = f(np, *arrays)

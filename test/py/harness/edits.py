@@ -1,4 +1,4 @@
-"""Runs edits of IREE's IR (`backends/iree/modules/`) on text, and adds edits to the compiler's process."""
+"""Applies edits of IREE's IR (`tiduc/backends/iree/modules/`) to text, and adds edits to the compiler's process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,9 @@ from tiduc.backends.iree.modules import job
 
 
 def after(edit: Callable[[Any], bool], text: str) -> str | None:
-    """The text of a module after an edit, or None if the edit changes nothing.
+    """Returns the text of a module after an edit, or None if the edit changes nothing.
 
-    The text may contain ops of unknown dialects.
+    The text may contain ops of dialects that are not registered.
     """
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
@@ -23,14 +23,14 @@ def after(edit: Callable[[Any], bool], text: str) -> str | None:
 
 
 def compiles_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Makes each process that edits IR run this code first."""
+    """Changes the program of the processes that edit IR, so that they run `code` first."""
     begin, main = job._PROGRAM.split("; main()")
     lines = code.replace("{", "{{").replace("}", "}}")
     monkeypatch.setattr(job, "_PROGRAM", f"{begin}\n{lines}\nmain(){main}")
 
 
 def broken(name: str) -> str:
-    """Code that adds an edit for speed. The edit always fails, because an invariant is broken."""
+    """Returns code that adds an optional edit. The edit always raises `Broken`."""
     return f"""from tiduc.backends.iree.modules import edits, invariants
 def {name}(module):
     raise invariants.Broken("modules are short")
@@ -38,6 +38,6 @@ edits.SPEED["{name}"] = {name}"""
 
 
 def without_hosting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns off the edit that places arrays in the memory of results."""
+    """Turns off the edit that stores temporary arrays in the memory of results."""
     code = "from tiduc.backends.iree.modules import edits\nedits.SPEED['host_arrays'] = lambda module: False"
     compiles_with(monkeypatch, code)

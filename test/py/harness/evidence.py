@@ -1,6 +1,6 @@
-"""Records what the tests of rules cover: the element types and orders for each op, and the refusals.
+"""Records which element types and orders the tests of rules cover for each op, and which ops are refused.
 
-`check_rule` differentiates with an op set that records the requested rules. When all of test/py/rules has run,
+`check_rule` differentiates with an op set that records the requested rules. After all tests in test/py/rules,
 `conftest.py` compares the records with the tables in tiduc/tables, which `tiduc ops` and docs/ops.md show.
 """
 
@@ -24,13 +24,13 @@ _REFUSAL = re.compile(r"unsupported (jvp|transpose) AD rule for (\S+(?: @\S+)?):
 
 @dataclass(frozen=True)
 class Recorder(OpSet):
-    """An op set that records each requested rule by kind, op and element type."""
+    """An op set that records the kind, op and element type of each requested rule."""
 
     met: set[tuple[str, str, str]] = field(default_factory=set)
 
     @classmethod
     def new(cls) -> "Recorder":
-        """A recorder with all rules of `OPSET` and no records."""
+        """Creates a recorder with all rules of `OPSET` and no records."""
         return cls(**{f.name: getattr(OPSET, f.name) for f in fields(OpSet)})
 
     def linearize_rule(self, op: Any) -> LinearizeRule | None:
@@ -43,20 +43,20 @@ class Recorder(OpSet):
 
 
 def _element(op: Any) -> str:
-    """The first float or complex element type of the operands, captures and results, or "none"."""
+    """Returns the first float or complex element type of the operands, captures and results, or else "none"."""
     elements = (_continuous(x.type) for x in (*op.operands, *op.captures, *op.results))
     return next((element for element in elements if element is not None), "none")
 
 
 @functools.cache
 def _continuous(type_: Any) -> str | None:
-    """The element type of a tensor, if it is a float or complex type."""
+    """Returns the element type of a tensor if it is a float or complex type, or else None."""
     element = getattr(type_, "element_type", None)
     return str(element) if isinstance(element, ir.FloatType | ir.ComplexType) else None
 
 
 class Notes:
-    """The records that tests of rules have written so far."""
+    """The checked rules and the refusals that the tests of rules have recorded so far."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -64,19 +64,16 @@ class Notes:
         self.refusals: set[Refusal] = set()
 
     def checked(self, recorder: Recorder, order: int) -> None:
-        """Records the rules in `recorder` as checked up to an order. The checked derivatives requested these rules.
+        """Records that the rules in `recorder` were checked up to an order.
 
-        Call it before taking derivatives of higher order, because these also request rules of ops that rules emit. If a
-        check fails later, the session fails, and no tables are compared.
+        The recorder must contain only the rules that derivatives of order one requested. Derivatives of higher order
+        also request rules for ops that other rules emit.
         """
         if self._taken:
             self.rules.update((*row, order) for row in recorder.met)
 
     def checked_text(self, text: str, order: int) -> None:
-        """Differentiates a program with respect to all inputs.
-
-        Records the requested rules as checked up to an order.
-        """
+        """Records that the rules which the JVP and the VJP of a program request were checked up to an order."""
         if not self._taken:
             return
         recorder = Recorder.new()
@@ -87,7 +84,7 @@ class Notes:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """A context that records checks and refusals."""
+        """Enters a context in which checks and refusals are recorded."""
         init = Unsupported.__init__
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
@@ -102,7 +99,7 @@ class Notes:
             self._taken, Unsupported.__init__ = False, init  # type: ignore[method-assign]
 
     def tables(self) -> dict[Table[Any], list[Any]]:
-        """The rows of the tables `CHECKED` and `REFUSALS`."""
+        """Returns the rows of the tables `CHECKED` and `REFUSALS`."""
         return {CHECKED: _checked(self.rules), REFUSALS: sorted(self.refusals)}
 
 
@@ -110,7 +107,7 @@ NOTES = Notes()
 
 
 def joined(rows: Iterable[Any]) -> list[Any]:
-    """The distinct rows of a table, sorted. Rows of `CHECKED` for the same op are merged."""
+    """Returns the distinct rows of a table, sorted. Rows of `CHECKED` for the same op are merged."""
     distinct: dict[Any, Any] = {}
     for row in rows:
         key = row.op if isinstance(row, Checked) else row
@@ -122,7 +119,7 @@ def joined(rows: Iterable[Any]) -> list[Any]:
 
 
 def _checked(rules: Iterable[tuple[str, str, str, int]]) -> list[Checked]:
-    """One row for each op whose rules the derivatives of tested programs request."""
+    """Returns a row for each op whose rules were checked."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
     for kind, op, element, order in rules:

@@ -1,4 +1,4 @@
-"""The path of examples/, and an import of its scripts, because they belong to no package."""
+"""Imports the scripts in examples/, which belong to no package."""
 
 import importlib.util
 from pathlib import Path
@@ -8,7 +8,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def script(name: str) -> ModuleType:
-    """examples/NAME.py, imported as a module with this name."""
+    """Imports the script `examples/<name>.py` and returns its module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,7 @@
-"""Programs that JAX exports for CPU, CUDA or TPU, and CPU replacements for the custom calls of CUDA and TPU."""
+"""Exports functions from JAX for CPU, CUDA and TPU.
+
+CPU functions replace the custom calls of exports for CUDA and TPU, so that tests can run the programs.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,9 +17,9 @@ from harness.xla import by_xla
 from tiduc.loading import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
-"""Matches a custom call with one operand, up to its result types.
+"""Matches a custom call with one operand.
 
-Groups: target, operand, attributes, sizes, element type, results.
+The groups are the target, the operand, the attributes, the operand's sizes and element type, and the result types.
 """
 
 RNG = np.random.default_rng(0)
@@ -25,20 +28,23 @@ DTYPES = {"f64": np.float64, "complex<f64>": np.complex128}
 
 
 def random(*sizes: int, complex_: bool = False) -> Any:
-    """Normally distributed numbers in f64 or complex<f64>."""
+    """Draws an array from the standard normal distribution, in f64 or complex128."""
     x = RNG.standard_normal(sizes)
     return x + 1j * RNG.standard_normal(sizes) if complex_ else x
 
 
 def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu") -> str:
-    """The StableHLO text of a JAX function for arguments of these types."""
+    """Returns the StableHLO text that JAX exports for a function and arguments of these types."""
     with jax.enable_x64(True):
         traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=(platform,)).as_text())
 
 
 def exported_dynamic(function: Callable[..., Any], *shapes: str, dtype: Any = np.float64) -> str:
-    """The StableHLO text of a JAX function of arrays with dynamic dimensions. Shapes are strings such as `(n, 3)`."""
+    """Returns the StableHLO text that JAX exports for a function and arguments with dynamic sizes.
+
+    Shapes are strings such as `(n, 3)`.
+    """
     scope = export.SymbolicScope()
     with jax.enable_x64(True):
         sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
@@ -47,7 +53,7 @@ def exported_dynamic(function: Callable[..., Any], *shapes: str, dtype: Any = np
 
 
 def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """The function, returning its differentiable outputs as a tuple."""
+    """Returns a function that calls `function` and returns the float and complex outputs as a tuple."""
 
     def call(*arguments: Any) -> tuple[Any, ...]:
         results = jax.tree.leaves(function(*(jax.numpy.asarray(x) for x in arguments)))
@@ -57,12 +63,12 @@ def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def floats(arguments: Sequence[Any]) -> list[int]:
-    """The positions of the differentiable arguments."""
+    """Returns the positions of the float and complex arguments."""
     return [i for i, x in enumerate(arguments) if np.issubdtype(np.asarray(x).dtype, np.inexact)]
 
 
 def with_stand_ins(text: str) -> str:
-    """The program with CPU functions in place of custom calls that a CPU lacks."""
+    """Returns the program with CPU functions in place of the custom calls in `STAND_INS`."""
     functions = []
 
     def call(match: re.Match[str]) -> str:
@@ -82,9 +88,9 @@ def with_stand_ins(text: str) -> str:
 
 
 def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
-    """Takes derivatives of an export for another platform. Compares them with JAX's derivatives on the CPU.
+    """Compares the derivatives of a JAX export for another platform with JAX's derivatives on the CPU.
 
-    `on_cpu` is the function to run on the CPU if the other platform uses another algorithm.
+    If the other platform uses another algorithm, `on_cpu` is a function with this algorithm that JAX runs on the CPU.
     """
     rng, on_cpu = np.random.default_rng(1), on_cpu or function
     program = load(exported(function, x, platform=platform))
@@ -138,7 +144,7 @@ STAND_INS: dict[str, Callable[[Any, str], Any]] = {
     ),
     "cusolver_geev_ffi": lambda x, a: _eig(x, "right = true" in a),
 }
-"""For each target, a function from the operand and the text of attributes to the call's results.
+"""Maps each target to a function that computes the results of the custom call.
 
-Results that the function does not compute are NaN.
+The arguments of the function are the operand and the text of the attributes. Results that it does not compute are NaN.
 """

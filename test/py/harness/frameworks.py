@@ -1,7 +1,7 @@
-"""Marks the tests that need PyTorch or Vulkan's software device, which only the second ring installs.
+"""Adds marks to the tests that require PyTorch or a software device of Vulkan. The fast tests skip them.
 
-Such a test, its module or its fixtures call `importorskip("torch")`, or `skip_without_device` with a target for Vulkan.
-The marks are derived from these calls, so that no test needs marks by hand.
+Such a test, or its module or fixtures, calls `importorskip("torch")`, or calls `skip_without_device` with a target for
+Vulkan. The marks are derived from these calls.
 """
 
 import inspect
@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 DEVICE = "vulkan:llvmpipe"
-"""The target of Vulkan's software device. Names of witnesses of faults on Vulkan begin with `vulkan/`."""
+"""The target of Vulkan's software device."""
 
 
 def mark_torch(items: Sequence[Any]) -> None:
-    """Marks each test that needs PyTorch with `torch`."""
+    """Adds the mark `torch` to each test that requires PyTorch."""
     for item in items:
         if isinstance(getattr(item.module, "torch", None), ModuleType) or any(map(_calls, _functions(item))):
             item.add_marker(pytest.mark.torch)
 
 
 def mark_vulkan(items: Sequence[Any]) -> None:
-    """Marks each test that runs programs on Vulkan's software device with `more`, unless the test is slow."""
+    """Adds the mark `more` to each test that runs programs on Vulkan's software device, unless it is slow."""
     for item in items:
         if item.get_closest_marker("slow") is None and any(
             _runs_on_vulkan(each, item) for each in _functions(item)
@@ -32,7 +32,11 @@ def mark_vulkan(items: Sequence[Any]) -> None:
 
 
 def _runs_on_vulkan(function: Any, item: Any) -> bool:
-    """Whether a function calls `skip_without_device`, and names a Vulkan device or gets one as a parameter."""
+    """Returns whether a function calls `skip_without_device` for a Vulkan device.
+
+    The device is a constant in the function or a parameter of the test. It may also be the name of a test case of a
+    fault on Vulkan, which begins with `vulkan/`.
+    """
     code = inspect.unwrap(function).__code__
     if "skip_without_device" not in code.co_names:
         return False
@@ -43,7 +47,7 @@ def _runs_on_vulkan(function: Any, item: Any) -> bool:
 
 
 def _functions(item: Any) -> Iterator[Any]:
-    """The functions of a test and of its fixtures."""
+    """Yields the functions of a test and of its fixtures."""
     yield item.function
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         yield from (each.func for each in definitions)

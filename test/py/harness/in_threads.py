@@ -1,7 +1,9 @@
-"""Makes public calls of tiduc concurrently, in several threads: `python in_threads.py NAME,...`.
+"""Calls public functions of tiduc concurrently in several threads.
 
-Each thread makes all calls in an order of its own. The script prints each call that raises an error, or whose result
-differs from the result in a single thread.
+    python in_threads.py NAME,NAME
+
+Each thread makes all calls, but begins with another one. The script prints each call that raises an error, or whose
+result differs from the result in a single thread.
 """
 
 import pickle
@@ -49,7 +51,7 @@ _shared: list[tiduc.Program] = []
 
 
 def shared() -> tiduc.Program:
-    """The program that all threads share. Their calls extend its view concurrently."""
+    """Returns the program that all threads share. Their calls extend its view concurrently."""
     return _shared[0]
 
 
@@ -77,7 +79,7 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 def graphs() -> tuple[Any, Any]:
-    """A view, and the graph of `TEXT` in it."""
+    """Returns a view, and the graph of `TEXT` in it."""
     view = tiduc.resolve(tiduc.import_stablehlo(tiduc.parse(TEXT), "main", tiduc.OPSET))
     return view, view.graph("main")
 

@@ -1,4 +1,7 @@
-"""Runs the reference interpreter at several points. Worker processes import this module, but no test library."""
+"""Runs the reference interpreter at several points.
+
+Worker processes import this module. It therefore imports no libraries of the tests.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,5 +14,5 @@ Array = NDArray[Any]
 
 
 def interpret_at(text: str, points: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-    """The results of the function `main` of a StableHLO text, for each point."""
+    """Returns the results of the function `main` of a StableHLO text at each point."""
     return [in_process.run(text, point) for point in points]

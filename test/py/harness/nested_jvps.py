@@ -1,4 +1,7 @@
-"""Compares jets along straight lines with nested JVPs: the k-th nested JVP over k! is the coefficient of order k."""
+"""Compares jets along straight lines with nested JVPs.
+
+The coefficient of order k must equal the k-th nested JVP divided by k!.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +22,9 @@ Array = NDArray[Any]
 def check_against_nested_jvps(
     program: Program, point: Sequence[Any], order: int, rtol: float = 1e-8, compiled: bool = False
 ) -> None:
-    """Compares the coefficients of orders 1 to `order` with nested JVPs, along a random line in all float inputs.
+    """Compares the coefficients of the orders 1 to `order` with nested JVPs, along a random line in all float inputs.
 
-    The programs run on the reference interpreter, or on XLA with `compiled`.
+    The programs run on the reference interpreter. With `compiled`, they run on XLA.
     """
     arguments, rng = [np.asarray(x) for x in point], np.random.default_rng(0)
     wrt = active(arguments)

@@ -1,12 +1,12 @@
-"""Compiles several programs to one module, because IREE takes about a second for a module, however small.
+"""Compiles several programs to one module, because IREE takes at least a second for each module.
 
-`compiled_together` makes a function of each program. But each further function takes IREE a quarter of a second,
-because IREE collects the patterns of its passes for each function. `joined` therefore merges several functions into
-one, for programs whose ops are compiled alike in any context. `compiled_as_one` compiles the merged function, and
-`Programs` gathers the programs of a file's tests for it.
+`compiled_together` compiles each program to a separate function. Each further function takes IREE a quarter of a
+second. `joined` therefore merges several programs into one function. This is used for programs whose ops compile to the
+same code in any function. `compiled_as_one` compiles the merged function. `Programs` collects the programs of all tests
+in a file for this purpose.
 
-A program with loops needs a module of its own, or `kernels=True`. Otherwise, if IREE rejects one loop as a kernel, all
-programs of the module are compiled without kernels.
+A program with loops requires a separate module or `kernels=True`. Otherwise, all programs of the module would be
+compiled without kernels for loops if IREE rejects one of the kernels.
 """
 
 import re
@@ -36,10 +36,10 @@ from tiduc.runtime.run import Executable
 def compiled_together(
     texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> dict[str, Executable]:
-    """Compiles StableHLO programs to functions of one module, with all passes. Returns the functions by name.
+    """Compiles StableHLO programs to functions of one module, with all passes. Maps each name to its function.
 
-    With `kernels`, raises `CompileError` if IREE rejects a loop as a kernel. With `fast=False`, omits rewrites for
-    speed.
+    With `kernels`, this raises `CompileError` if IREE rejects a loop as a kernel. `fast=False` turns off rewrites that
+    only make programs faster.
     """
     vmfb = module_of(texts, target, kernels, fast)
     return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
@@ -48,7 +48,7 @@ def compiled_together(
 def module_of(
     texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> bytes:
-    """The bytes of the module that `compiled_together` loads."""
+    """Compiles StableHLO programs to functions of one module, and returns the bytes of the module."""
     programs = {function_of(name): load(text) for name, text in texts.items()}
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
@@ -56,16 +56,17 @@ def module_of(
 
 
 def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
-    """The compiled module of a program. With `kernels`, makes only the first attempt."""
+    """Compiles a program. With `kernels`, only the first attempt is tried, in which loops are kernels."""
     return (
         compile_source(next(Prepared(program, options).applicable())) if kernels else build(program, options)
     )
 
 
 def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
-    """The values of the parameter `name` in the selected cases of a test. `parameters` fixes the other parameters.
+    """Returns the values of the parameter `name` in the cases of a test that run in this session.
 
-    Cases that `-k` or a sample leaves out are not compiled.
+    Only cases with these `parameters` are included. Programs of cases that `-k` or a sample leaves out are then not
+    compiled.
     """
     return {
         item.callspec.params["name"]
@@ -78,13 +79,13 @@ def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> se
 
 
 def function_of(name: str) -> str:
-    """The name of the function for the program `name` in a module."""
+    """Returns the name of the function in the module for the program `name`."""
     return "program_" + re.sub(r"\W", "_", name)
 
 
 @stage
 def _joined(programs: Mapping[str, Program]) -> Any:
-    """A module with one function for each program, named by `function_of`."""
+    """Returns a module with one function for each program. The keys are the names of the functions."""
     joined = ir.Module.create(ir.Location.unknown())
     for symbol, program in programs.items():
         (function,) = operations(program.module.body)
@@ -98,31 +99,31 @@ Call = Callable[..., tuple[NDArray[Any], ...]]
 """A function from arrays to arrays."""
 
 Given = tuple[str, Sequence[NDArray[Any]]]
-"""A StableHLO program with static sizes, and its arguments."""
+"""A StableHLO program with static sizes and its arguments."""
 
 Results = tuple[Sequence[NDArray[Any]], tuple[NDArray[Any], ...]]
-"""Arguments and results of a program."""
+"""The arguments and the results of a program."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Several programs in one compiled function.
+    """Several programs that are compiled to one function.
 
-    A call of one program runs all; other programs get their `examples`.
+    A call of one program runs all of them. The arguments of the other programs are in `examples`.
     """
 
     run: Executable
     examples: Mapping[Any, Sequence[NDArray[Any]]]
-    """The arguments of each program, in the order of the function's arguments."""
+    """Maps each program to example arguments. Programs are in the order of the function's arguments."""
     counts: Sequence[tuple[int, int]]
-    """The numbers of arguments and results of each program, in this order."""
+    """The number of arguments and the number of results of each program."""
 
     def __getitem__(self, name: Any) -> Call:
         return lambda *arguments: self._all({**self.examples, name: arguments})[name]
 
     @cached_property
     def results(self) -> dict[Any, tuple[NDArray[Any], ...]]:
-        """The results of all programs on the examples."""
+        """The results of all programs for the example arguments."""
         return self._all(self.examples)
 
     def _all(self, arguments: Mapping[Any, Sequence[NDArray[Any]]]) -> dict[Any, tuple[NDArray[Any], ...]]:
@@ -133,10 +134,10 @@ class Joined:
 def compiled_as_one(
     programs: Mapping[Any, str | Given], kernels: bool = False, target: str = "cpu"
 ) -> Joined:
-    """Compiles StableHLO programs of static sizes to one function, with all passes.
+    """Compiles StableHLO programs with static sizes to one function, with all passes.
 
-    A program without arguments gets zeros as its example. With `kernels`, raises `CompileError` if IREE rejects a loop
-    as a kernel.
+    If a program is given as text only, its example arguments are zeros. With `kernels`, this raises `CompileError` if
+    IREE rejects a loop as a kernel.
     """
     given = {name: (each, None) if isinstance(each, str) else each for name, each in programs.items()}
     text, counts = joined(_function(text, f"program_{i}") for i, (text, _) in enumerate(given.values()))
@@ -153,18 +154,19 @@ class Programs:
     """The programs of the tests in one file, compiled to one function for each target."""
 
     of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
-    """Maps the name of a test to a function from the parameters of a case to the case's programs, by name.
+    """Maps the name of a test to a function that returns the programs of a case.
 
-    The target is the parameter `target` of a case, or `cpu`.
+    The arguments of the function are the parameters of the case. The parameter `target` is the target of the programs,
+    which is `cpu` if the case has no such parameter.
     """
 
     def of_test(self, programs: Callable[..., Mapping[str, Given]]) -> Callable[..., Mapping[str, Given]]:
-        """Decorates a function that returns the programs of a test. Its name is the test's name without `test_`."""
+        """Registers the programs of a test. The decorated function has the name of the test without `test_`."""
         self.of_tests[f"test_{programs.__name__}"] = programs
         return programs
 
     def results(self, request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
-        """The arguments and results of each selected case's programs, by the names of case and program."""
+        """Maps the names of the cases that run, and of their programs, to the arguments and results."""
         by_target: dict[str, dict[tuple[str, str], Given]] = {}
         for item in request.session.items:
             if (
@@ -184,14 +186,17 @@ class Programs:
 
 
 def _function(text: str, name: str) -> str:
-    """The text of a program's function under a new name, with all calls inlined."""
+    """Returns the text of a program's function `main` with a new name. All calls are inlined."""
     module = str(load(text, inline=True))
     return module[module.index("func.func") : module.rindex("}")].replace("@main", f"@{name}")
 
 
 @stage
 def joined(functions: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
-    """A module whose function `main` calls all functions, and each function's numbers of arguments and results."""
+    """Returns the text of a module whose function `main` calls all functions.
+
+    Also returns the number of arguments and the number of results of each function.
+    """
     text = "\n".join(functions)
     parameters, lines, results, counts = [], [], [], {}
     for function in operations(parse(text).body):

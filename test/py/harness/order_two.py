@@ -1,9 +1,9 @@
-"""Chooses the checks of rules that include, in the fast tests, order two and subsets of the inputs.
+"""Chooses the checks of rules that include order two and subsets of the inputs in the fast tests.
 
-Order two differentiates the programs that rules emit, and takes two thirds of a check's time. In the fast tests, a case
-of a parametrized test includes both if it reaches a rule, or an emitted kind of op, that no earlier case of its file
-reached. Tests without parameters, and tests that pass `order=2`, for example at a zero or a kink, always include both.
-`python -m pytest test/py/rules` includes both in all checks.
+The check of order two differentiates the programs that rules emit, which takes two thirds of the time of a check. In
+the fast tests, a case of a parametrized test therefore includes order two and subsets only if it applies a rule, or
+emits a kind of op, that no earlier case of its file covers. Tests without parameters always include them. So do tests
+that pass `order=2`, for example at a zero or a kink. `python -m pytest test/py/rules` includes them in all checks.
 """
 
 import re
@@ -14,11 +14,11 @@ from harness.evidence import Recorder
 from tiduc.program import Program
 
 _OP = re.compile(r"\b(?:stablehlo|chlo|tidu)\.\w+|@[\w.]+")
-"""Matches the name of an op, or the target of a custom call."""
+"""Matches the name of an op or the target of a custom call."""
 
 
 class OrderTwo:
-    """The rules and the emitted kinds of ops that the checks of a file have covered up to order two."""
+    """Records the rules and the kinds of emitted ops that the checks of a file have covered up to order two."""
 
     def __init__(self) -> None:
         self._last: Path | None = None
@@ -26,13 +26,17 @@ class OrderTwo:
         self._reached: set[object] = set()
 
     def sample(self, file: Path | None) -> None:
-        """From now on, samples the checks of this test file. Without a file, all checks include order two."""
+        """Begins to sample the checks of this test file. If `file` is None, all further checks include order two."""
         if file and file != self._last:
             self._last, self._reached = file, set()
         self._is_sampled = file is not None
 
     def is_due(self, recorder: Recorder, derived: Iterable[Program]) -> bool:
-        """Whether the check of a program includes order two and subsets. `derived` are the program's derivatives."""
+        """Returns whether the check of a program includes order two and subsets of the inputs.
+
+        `derived` are the program's derivatives of order one. The rules and ops that they contain count as covered from
+        now on.
+        """
         reached = {*recorder.met, *(op for program in derived for op in _OP.findall(str(program)))}
         is_due = not self._is_sampled or not reached <= self._reached
         self._reached |= reached

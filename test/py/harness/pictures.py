@@ -1,4 +1,4 @@
-"""Programs for tests of `tiduc view`, and the command's output."""
+"""Programs for tests of `tiduc view`, and a function that returns the command's output."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Pict
 
 
 def view(*arguments: str) -> str:
-    """The output of `tiduc view`; the test fails if the command fails."""
+    """Runs `tiduc view` and returns the output. The test fails if the command fails."""
     out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
     done = command(Path.cwd(), "view", *arguments)
     assert done.returncode == 0, done.stderr
@@ -47,7 +47,7 @@ def view(*arguments: str) -> str:
 
 
 def layers(count: int, width: int = 8) -> str:
-    """A residual network. Each layer has ten ops and weights of its own."""
+    """Returns the text of a residual network. Each layer has ten ops and separate weights."""
     t = f"tensor<{width}xf32>"
     weights = ", ".join(f"%w{i}: tensor<{width}x{width}xf32>" for i in range(count))
     lines = [f"func.func @main(%x0: {t}, {weights}) -> {t} {{", f"  %c = stablehlo.constant dense<0.5> : {t}"]
@@ -67,7 +67,10 @@ def layers(count: int, width: int = 8) -> str:
 
 
 def blocks_of(count: int) -> str:
-    """Layers of two equal sequences of ops, with one op between the sequences and one op after them."""
+    """Returns the text of a program with `count` layers.
+
+    A layer has two equal sequences of ops, with one op between the sequences and one op after them.
+    """
     t, names, lines = "tensor<8xf32>", iter(range(10000)), []
     at = "x"
 

@@ -1,4 +1,4 @@
-"""Processes in tests: whether they run, and commands of tiduc."""
+"""Runs commands of tiduc in processes, and finds out whether processes still run."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from fork_client import status_in_fork
 
 
 def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether a condition becomes true within some seconds."""
+    """Waits until a condition is true, and returns whether this happens within `seconds`."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
@@ -23,7 +23,7 @@ def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def runs(process: int) -> bool:
-    """Whether a process runs and is not a zombie."""
+    """Returns whether the process with this number runs and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -33,8 +33,8 @@ def runs(process: int) -> bool:
 def command(directory: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a command of tiduc in a directory, with additional environment variables.
 
-    The command runs in a fork of a process that has loaded tiduc's libraries, because loading takes ten times as long
-    as a typical command. `test_cli.py` starts commands as a shell does.
+    The command runs in a fork of a process that has loaded tiduc's libraries. Loading takes ten times as long as a
+    typical command. `test_cli.py` starts commands without a fork, as a shell does.
     """
     variables = {**os.environ, **environment}
     with TemporaryFile() as given, TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
@@ -47,9 +47,9 @@ def command(directory: Path, *words: str, **environment: str) -> subprocess.Comp
 
 @cache
 def _server() -> str:
-    """The socket of a server that runs commands in forks.
+    """Starts a server that runs commands in forks, and returns the path of its socket.
 
-    The server ends when this process ends and closes its input.
+    The server ends when this process ends, because its input is then closed.
     """
     program = Path(__file__).parents[2] / "lit" / "fork_server.py"
     _STARTED.append(

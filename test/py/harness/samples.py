@@ -1,11 +1,11 @@
-"""Chooses the cases of a parametrized test that run in the fast tests, and marks the others slow.
+"""Chooses the cases of a parametrized test that run in the fast tests. The other cases get the mark `slow`.
 
     @pytest.mark.sampled(12)
     @pytest.mark.parametrize("size", [1, 2, 5])
     @pytest.mark.parametrize("dtype", [...])
     def test_all(size, dtype): ...
 
-The 12 cases are chosen one by one. Each further case adds the most new parameter values and new pairs of values.
+The 12 cases are chosen one after the other. Each case adds the most new values of parameters and pairs of values.
 """
 
 import itertools
@@ -17,14 +17,14 @@ import pytest
 
 
 def mark_slow(items: Sequence[Any]) -> None:
-    """Marks the cases of sampled tests slow if they are not in the sample."""
+    """Adds the mark `slow` to the cases of sampled tests that are not in the sample."""
     cases: dict[Any, list[Any]] = {}
     for item in items:
         if item.get_closest_marker("sampled") is not None:
             cases.setdefault((item.path, item.originalname), []).append(item)
     for some in cases.values():
         count = some[0].get_closest_marker("sampled").args[0]
-        # Cases that share a parameter's value share the object, so the object's id identifies the value.
+        # Cases with the same value of a parameter share the object. Its id therefore identifies the value.
         values = [{name: id(x) for name, x in item.callspec.params.items()} for item in some]
         kept = sample(values, count)
         for i, item in enumerate(some):
@@ -33,9 +33,10 @@ def mark_slow(items: Sequence[Any]) -> None:
 
 
 def sample(cases: Sequence[Mapping[str, int]], count: int) -> set[int]:
-    """The indices of `count` cases. Each case adds the most new values and pairs of values to the cases before it.
+    """Chooses `count` cases and returns their indices.
 
-    A case maps each parameter to a number that stands for a value.
+    Each case adds the most values and pairs of values that no case before it has. A case maps each parameter to a
+    number that stands for a value.
     """
     left = {i: _combinations(case) for i, case in enumerate(cases)}
     order = list(left)
@@ -54,6 +55,6 @@ def sample(cases: Sequence[Mapping[str, int]], count: int) -> set[int]:
 
 
 def _combinations(case: Mapping[str, int]) -> set[Any]:
-    """The values of a case and all pairs of them."""
+    """Returns the values of a case and all pairs of the values."""
     values = sorted(case.items())
     return {*values, *itertools.combinations(values, 2)}

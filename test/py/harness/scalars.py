@@ -1,4 +1,4 @@
-"""Evaluates the scalar ops of a static library with NumPy, for many samples of the arguments at once."""
+"""Evaluates the scalar ops of a static library with NumPy, for several samples of the arguments at once."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,12 +16,12 @@ Array = NDArray[Any]
 
 
 def scalars(of: Program) -> Scalars | None:
-    """The scalar ops of a program, or None."""
+    """Returns the scalar ops of a program, or None if the program cannot be compiled to scalar ops."""
     return scalars_of(of.lower().module.operation, of.signature.inputs, of.signature.outputs)
 
 
 def evaluate(found: Scalars, arrays: Sequence[Array]) -> list[Array]:
-    """The results for arguments that have a first dimension for the samples."""
+    """Computes the results for several samples. The first dimension of each argument numbers the samples."""
     samples = len(arrays[0]) if arrays else 1
     given = [_elements(port, array) for port, array in zip(found.inputs, arrays, strict=True)]
     values: list[Array] = []
@@ -51,7 +51,7 @@ def _computed(name: str, kind: str, xs: Sequence[Array]) -> Array:
 
 
 def _elements(port: ArrayPort, array: Array) -> Array:
-    """The elements of an argument: sample, element, place."""
+    """Returns the elements of an argument as an array with the dimensions sample, scalar, and index in the loop."""
     lane = port.array.lane
     moved = array[..., None] if lane is None else np.moveaxis(array, lane + 1, -1)
     return moved.reshape(len(array), prod(moved.shape[1:-1]), moved.shape[-1])

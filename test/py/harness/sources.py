@@ -1,4 +1,4 @@
-"""The sources of the attempts to compile a program with IREE, by default for a CPU with AVX-512 (`variants.py`)."""
+"""Lists the attempts of compiling a program with IREE, by default for a CPU with AVX-512."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from tiduc.program import Program
 
 
 def source_of(program: Program, target: str = AVX512, lapack: str = LOOPS, fast: bool = True) -> Source:
-    """The source of the first applicable attempt to compile a program."""
+    """Returns the source of the first attempt of compiling a program that applies to it."""
     return next(sources_of(program, target, lapack, fast))
 
 
 def sources_of(
     program: Program, target: str = AVX512, lapack: str = LOOPS, fast: bool = True
 ) -> Iterator[Source]:
-    """The sources of the applicable attempts to compile a program, in order."""
+    """Yields the sources of the attempts of compiling a program that apply to it, in order."""
     return Prepared(program.lower(), Options(target, lapack, fast=fast)).applicable()

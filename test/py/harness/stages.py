@@ -1,4 +1,4 @@
-"""Helpers for tests of the stages: graphs written as text, and the numbers of values in a view."""
+"""Writes graphs as text for tests of the stages, and computes values of views."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ F64, V = "tensor<f64>", "tensor<3xf64>"
 
 
 def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
-    """The text of a primal graph. All its inputs, which are named `%key`, and outputs have the type `type_`."""
+    """Returns the text of a primal graph. All inputs and outputs have the type `type_`. `%key` is the input `key`."""
     arguments = ", ".join(f"%{key}: {type_}" for key in inputs)
     header = f"^bb0({arguments}):" if inputs else "^bb0:"
     keys = ", ".join(f"@{key}" for key in inputs)
@@ -33,12 +33,12 @@ def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], t
 
 
 def named(value: str, name: str, type_: str = F64) -> str:
-    """The text of an op that names a value, so that other graphs can refer to the value."""
+    """Returns the text of an op that names a value. Other graphs can then refer to the value."""
     return f'"tidu.name"({value}) {{sym_name = "{name}"}} : ({type_}) -> ()\n'
 
 
 def external(value: str, ref: str, type_: str = F64) -> str:
-    """The text of a reference to a value of another graph."""
+    """Returns the text of the op `tidu.external`, whose result `value` is the value `ref` of another graph."""
     return f'{value} = "tidu.external"() {{ref = {ref}}} : () -> {type_}\n'
 
 
@@ -51,37 +51,37 @@ EXP_AX = graph(
       {named("%1", "p3")}""",
     ["%1"],
 )
-"""The worked example f(a, x) = exp(a x), with p2 = a x and p3 = exp p2."""
+"""The primal graph of f(a, x) = exp(a x), with the values p2 = a x and p3 = exp p2."""
 
 
 def view_of(*texts: str) -> Any:
-    """A view of the graphs in these texts."""
+    """Returns a view of the graphs in these texts."""
     return resolve(*map(parse, texts))
 
 
 def reference(view: Any, value: Any) -> str:
-    """The reference `@graph::@name` of a value."""
+    """Returns the reference `@graph::@name` of a value."""
     return str(stage(view.reference)(value))
 
 
 def lowered(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> str:
-    """The StableHLO text of a function from these inputs to the requested values."""
+    """Returns the StableHLO text of a function that computes the requested values from these inputs."""
     return str(lower(materialize_merge(view, wanted, inputs, OPSET)))
 
 
 def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[NDArray[Any]]:
-    """The requested values, computed from these inputs."""
+    """Computes the requested values from these inputs with the reference interpreter."""
     arguments = [np.asarray(x) for x in inputs.values()]
     return list(evaluate(lowered(view, wanted, list(inputs)), arguments))
 
 
 def body(text: str) -> list[str]:
-    """The names of the ops in a text, in order, including those in regions."""
+    """Returns the names of the ops in a text, in order. Ops in regions are included."""
     return re.findall(r' = "?(?:stablehlo|chlo)\.(\w+)', text)
 
 
 def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> str:
-    """The text of a function. Semicolons separate its inputs."""
+    """Returns the text of a function. Semicolons separate the inputs."""
     arguments = ", ".join(f"%{part}" for part in inputs.split("; "))
     value, _, type_ = output.partition(": ")
     inside = "\n".join(lines)
@@ -89,7 +89,7 @@ def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> 
 
 
 def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
-    """The text of the flat graph."""
+    """Returns the text of the flat graph that computes the requested values."""
     module = parse("")
     stage(write_graph)(materialize_merge(view, wanted, inputs, OPSET, **options), module)
     return str(module)

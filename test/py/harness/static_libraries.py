@@ -1,4 +1,4 @@
-"""Links a static library into a program that reads arguments from standard input, and runs the program."""
+"""Links static libraries into C programs that read the arguments from standard input, and runs the programs."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ def run_library(
     emulator: Sequence[str] = (),
     offset: int = 0,
 ) -> list[Any]:
-    """Calls the library twice; returns the results of the second call.
+    """Compiles a program to a static library, calls it twice, and returns the results of the second call.
 
-    The program fails if the first call takes more memory than the header states. The second call gets donated arguments
-    with the values that the first call wrote into them. `offset` moves the arguments away from multiples of 64 bytes.
+    If the first call allocates more memory than the header states, the C program fails. In the second call, donated
+    arguments have the values that the first call wrote. The address of each argument is a multiple of 64 plus `offset`.
     """
     library, donated = compile_library(program.lower(), "net", Options(target)), donations(program.lower())
     (folder / "net.o").write_bytes(library.kernels)
@@ -53,7 +53,10 @@ def run_library(
 
 
 def run_thread_sanitizer(program: Path) -> None:
-    """Runs a program that was built with the thread sanitizer, which reports races. Skips the test if it cannot run."""
+    """Runs a program with the thread sanitizer, which reports races.
+
+    If the sanitizer cannot run in this address space, the test is skipped.
+    """
     ended = subprocess.run([program], cwd=program.parent, capture_output=True, text=True)
     if "unexpected memory mapping" in ended.stderr:
         pytest.skip("the thread sanitizer does not run in this address space")
@@ -61,7 +64,7 @@ def run_thread_sanitizer(program: Path) -> None:
 
 
 def results(signature: Signature, data: bytes) -> list[Any]:
-    """Reads the arrays in the program's output. The signature has their types and shapes."""
+    """Reads the arrays in the C program's output. The signature contains the types and shapes."""
     arrays, at = [], 0
     for value in signature.outputs:
         count = _bytes(value)

@@ -1,4 +1,4 @@
-"""Building blocks for the programs in tests of rules: types as text, random entries, one-op functions."""
+"""Writes the programs in tests of rules, and draws their arguments."""
 
 from collections.abc import Sequence
 
@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 
 
 def tensor(sizes: Sequence[int], element: str = "f64") -> str:
-    """The type of a tensor, as text."""
+    """Returns the type of a tensor as text."""
     return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
 
 
 def normal(generator: np.random.Generator, sizes: Sequence[int], element: str = "f64") -> NDArray[np.inexact]:
-    """Normally distributed numbers in f64, or complex numbers with normally distributed parts."""
+    """Draws an array from the standard normal distribution, in f64 or, for complex element types, in complex128."""
     x = np.asarray(generator.standard_normal(sizes))
     return x + 1j * generator.standard_normal(sizes) if element.startswith("complex") else x
 
 
 def one_op(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
-    """The text of a function with one op. The default type of the result is the first operand's."""
+    """Returns the text of a function with one op. By default, the result has the type of the first operand."""
     arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
     operands = ", ".join(f"%{i}" for i in range(len(types)))
     result = result or types[0]

@@ -1,4 +1,7 @@
-"""A C program that trains `examples/digits.onnx` by a static library, and checks the functions of its header."""
+"""Runs a C program that trains `examples/digits.onnx` with a static library.
+
+The program also checks the functions in the library's header.
+"""
 
 import subprocess
 from collections.abc import Sequence
@@ -58,11 +61,14 @@ int main(int count, char **words) {  // state to load, data, number of steps, st
   return digits_read(&back, written, size) || memcmp(&back, &state, sizeof state) ? 7 : 0;
 }
 """
-"""Exit status 7, 8 or 9 if results are wrong; otherwise a status of the library."""
+"""The C program. Its exit status is 7, 8 or 9 if results are wrong. Otherwise, it is a status of the library."""
 
 
 def build_digits(folder: Path, target: str, kinds: str = "static-library") -> None:
-    """Writes the library `digits` for a target, the initial state, the program `main.c`, and its data to a folder."""
+    """Compiles the library `digits` for a target into a folder.
+
+    The folder also gets the initial state, the program `main.c`, and the data that the program reads.
+    """
     model = str(EXAMPLES / "digits.onnx")
     wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--emit", kinds, "--infer", model]
     files = ["--target", target, "--state", str(folder / "state.safetensors"), "-o", str(folder / "digits.o")]
@@ -75,7 +81,10 @@ def build_digits(folder: Path, target: str, kinds: str = "static-library") -> No
 def run_digits(
     folder: Path, words: Sequence[str], program: Sequence[str] = ("./main",)
 ) -> tuple[int, list[float]]:
-    """The exit status and the losses of a run. `words` are a state, the number of steps, and the state to save."""
+    """Runs the program, and returns its exit status and the loss of each step.
+
+    `words` are the file of the initial state, the number of steps, and the file to which the final state is saved.
+    """
     command = [*program, words[0], "data", *words[1:]]
     ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     return ended.returncode, [float(line) for line in ended.stdout.split()]

@@ -2,8 +2,8 @@
 
     str(source_of(program, AVX512).stablehlo).count("flow.executable.export") == 1
 
-A test that compares text names a CPU, so that the text does not depend on the machine. A test that runs a program
-compiles it for this machine's CPU (`HERE`), whose features are unknown, and compares only values.
+A test that compares text compiles for a named CPU, so that the text does not depend on the machine. A test that runs a
+program compiles it for this machine's CPU (`HERE`), and compares only values.
 """
 
 AVX512, THREADS = "cpu:x86-64-v4", "cpu-threads:x86-64-v4"
@@ -11,9 +11,9 @@ AVX2 = "cpu:x86-64-v3"
 SSE4 = "cpu:x86-64-v2"
 
 HERE, THREADS_HERE = "cpu", "cpu-threads"
-"""The targets of this machine's CPU, for programs that run."""
+"""The targets for this machine's CPU, with one thread and with several threads."""
 
 
 def named(target: str) -> str:
-    """The target for comparing text, if programs run on `target`: a named CPU replaces this machine's CPU."""
+    """Returns the target with a named CPU in place of this machine's CPU, for tests that compare text."""
     return {HERE: AVX512, THREADS_HERE: THREADS}.get(target, target)

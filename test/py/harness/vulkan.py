@@ -1,4 +1,4 @@
-"""Vulkan devices in tests: finds out whether one exists, and closes them, because open devices keep cores busy."""
+"""Runs programs on GPUs and Vulkan devices in tests, and closes Vulkan devices after use."""
 
 import functools
 import gc
@@ -22,7 +22,7 @@ has_device = functools.cache(devices.has_device)
 
 
 def skip_without_device(target: str) -> None:
-    """Skips the test if this machine has no device for the target. Does not open a device."""
+    """Skips the test if this machine has no device for the target. The device is not opened."""
     device = find_target(target).device
     if not has_device(device):
         pytest.skip(f"no device for target {target!r}")
@@ -33,9 +33,10 @@ def skip_without_device(target: str) -> None:
 
 
 def module_for_gpus(text: str, target: str) -> bytes:
-    """The compiled module of a program that copies from an argument or to a result.
+    """Compiles a program that copies from an argument or to a result, and returns the module.
 
-    On SPIR-V targets, such programs need a compiler flag. Passing the flag saves a second run of the compiler.
+    For SPIR-V targets, such programs require a compiler flag. `compile` finds this out by a first run of the compiler,
+    which this function avoids.
     """
     flags = RECORD_EACH_RUN if find_target(target).spirv else ()
     return compile_source(Source(text, target, flags=flags))
@@ -44,9 +45,9 @@ def module_for_gpus(text: str, target: str) -> bytes:
 def called(
     vmfb: bytes, target: str, arguments: Mapping[str, Sequence[Any]]
 ) -> dict[str, tuple[NDArray[Any], ...]]:
-    """The results of a module's functions on these arguments, by name.
+    """Maps the names of a module's functions to their results for these arguments.
 
-    Loads the module once, because loading makes llvmpipe compile all kernels, which takes seconds.
+    The module is loaded once for all functions, because llvmpipe compiles all kernels then, which takes seconds.
     """
     loaded = Loaded(vmfb, target, "")
     return {name: Executable.of(loaded, name)(*given) for name, given in arguments.items()}
