@@ -1,4 +1,4 @@
-"""A `.pt2` archive of `sin(x) * w` for three numbers, written without PyTorch, and changed copies of it."""
+"""Writes a `.pt2` archive of `sin(x) * w` for arrays of three numbers without PyTorch, and changes the archive."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ def argument(name: str, kind: str, value: Any, position: int = 1) -> dict[str, A
 
 
 def node(target: str, inputs: list[dict[str, Any]], *outputs: str) -> dict[str, Any]:
-    """A node whose results are tensors with these names."""
+    """Returns the JSON of a node whose results are tensors with these names."""
     given = [{"as_tensor": {"name": each}} for each in outputs]
     name = outputs[0] if outputs else "effect"
     return {"target": target, "inputs": inputs, "outputs": given, "metadata": {}, "name": name}
@@ -44,7 +44,7 @@ def tensor(name: str) -> dict[str, Any]:
 
 
 def model() -> dict[str, Any]:
-    """The program's JSON, as `torch.export.save` of PyTorch 2.13 writes it."""
+    """Returns the JSON of the program, as `torch.export.save` of PyTorch 2.13 writes it."""
     leaf = {"type": None, "context": None, "children_spec": []}
     arguments = {"type": "builtins.tuple", "context": "null", "children_spec": [leaf]}
     keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}
@@ -102,7 +102,7 @@ def model() -> dict[str, Any]:
 
 
 def plain() -> Parts:
-    """The parts of the archive."""
+    """Returns the parts of the archive."""
     payload = {
         "path_name": "weight_0",
         "is_param": True,
@@ -125,7 +125,7 @@ def plain() -> Parts:
 def changed(
     change: Callable[[dict[str, Any]], object], part: str = MODEL, parts: Parts | None = None
 ) -> Parts:
-    """The parts after a change of the JSON in one of them."""
+    """Returns the parts of the archive after a change of the JSON in one part."""
     parts = dict(plain() if parts is None else parts)
     document = copy.deepcopy(json.loads(parts[part]))
     change(document)
@@ -133,7 +133,10 @@ def changed(
 
 
 def with_node(target: str, inputs: list[dict[str, Any]]) -> Parts:
-    """The program with an additional first node, whose result replaces the program's input."""
+    """Returns the parts of the archive with an additional first node.
+
+    The result of this node replaces the input of the program.
+    """
 
     def change(document: dict[str, Any]) -> None:
         graph = document["graph_module"]["graph"]
@@ -145,7 +148,7 @@ def with_node(target: str, inputs: list[dict[str, Any]]) -> Parts:
 
 
 def with_size(expression: str) -> Parts:
-    """The program with an expression as the size of its input."""
+    """Returns the parts of the archive with an expression as the size of all arrays."""
 
     def change(document: dict[str, Any]) -> None:
         size = {"as_expr": {"expr_str": expression, "hint": {"as_int": 3}}}

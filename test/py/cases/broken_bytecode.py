@@ -1,4 +1,7 @@
-"""Damaged bytecode files that crash MLIR's reader or exhaust its time or memory: changed bytes in two valid files."""
+"""Damaged bytecode files, on which MLIR's reader crashes, does not end, or exhausts the memory.
+
+Each file is a copy of a valid file with some other bytes.
+"""
 
 import base64
 
@@ -33,4 +36,4 @@ DEADLY = {
     "artifact-overflow": _changed(ARTIFACT, (380, 1)),
 }
 ENDLESS = _changed(BYTECODE, (137, 1))
-HUNGRY = _changed(BYTECODE, (172, 0))  # takes 2.7 GB
+HUNGRY = _changed(BYTECODE, (172, 0))  # the reader allocates 2.7 GB

@@ -1,4 +1,4 @@
-"""Control-flow programs as text with branches and calls; they are added to the table of `control_flow_texts`."""
+"""Control-flow programs with branches and calls as text. They are added to the table in `control_flow_texts.py`."""
 
 import numpy as np
 

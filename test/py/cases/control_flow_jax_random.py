@@ -1,12 +1,13 @@
-"""Random control-flow programs in JAX. Their arguments are a scalar, a vector of three, a 2 x 3 matrix, and an integer.
+"""Random control-flow programs in JAX. The arguments are a scalar, a vector of three, a 2 x 3 matrix, and an integer.
 
-Loops carry up to four values: floats, integers, booleans and random keys. An iteration keeps, swaps or replaces them. A
-loop ends by its induction variable, a computed integer, or a condition on values. Regions are loop bodies, branches,
-functions called twice, functions that JAX has differentiated with its checkpoints, and vmapped functions. A region may
-read values of enclosing regions, and use them as carried values, indices or trip counts.
+Loops carry up to four values, which are floats, integers, booleans or random keys. An iteration keeps, swaps or
+replaces these values. A loop ends by its counter, a computed integer, or a condition on values. Regions are loop
+bodies, branches, functions with several calls, functions that JAX differentiates with or without `jax.checkpoint`, and
+functions under `jax.vmap`. A region may read values of enclosing regions, and use them as carried values, indices or
+trip counts.
 
-JAX traces a body several times. Each region therefore draws from a separate generator, whose seed is the region's place
-in the program.
+JAX traces a loop body several times. To draw the same numbers each time, each region has a separate generator, whose
+seed depends on the position of the region in the program.
 """
 
 import random
@@ -34,7 +35,7 @@ ELEMENTWISE: tuple[Callable[..., Any], ...] = (
 
 
 class Scope:
-    """The values that a region may read, by kind."""
+    """Maps kinds of values to the values that a region may read."""
 
     def __init__(self, around: "Scope | None" = None) -> None:
         kinds = (*FLOATS, "integer", "truth", "key")
@@ -47,7 +48,7 @@ class Scope:
 
 
 class Generator:
-    """Generates the program of a seed; its function is `main`."""
+    """Generates the random program of a seed. The function of the program is `main`."""
 
     def __init__(self, seed: int, size: int = 4, depth: int = 2) -> None:
         self._seed, self._size, self._depth = seed, size, depth
@@ -84,7 +85,10 @@ class Generator:
         return Draw(repr((self._seed, place)))
 
     def _pick(self, draw: Draw, scope: Scope, kind: str) -> Any:
-        """A value of this kind in the scope, preferring recent values; a constant if there is none."""
+        """Draws a value of this kind from the scope, with a preference for recent values.
+
+        If the scope has no such value, the result is a constant.
+        """
         values = scope.values[kind]
         if values:
             return (
@@ -145,7 +149,7 @@ class Generator:
             )
 
     def _changed(self, draw: Draw, scope: Scope, *_: Any) -> None:
-        """Adds a copy of an array with one part replaced."""
+        """Adds a copy of an array in which one part is changed."""
         vector, matrix = (self._pick(draw, scope, kind) for kind in ("vector", "matrix"))
         how, which = draw.choice(["set", "add", "multiply"]), draw.randrange(4)
         if which == 0:
@@ -234,9 +238,9 @@ class Generator:
     def _body(
         self, place: Place, kinds: Sequence[str], depth: int, reverse: bool, scope: Scope
     ) -> Callable[..., Any]:
-        """A loop body: a function from carried and other values to new carried values.
+        """Returns a loop body, which is a function from carried and other values to the following carried values.
 
-        It keeps or swaps some carried values.
+        The body keeps or swaps some carried values.
         """
 
         def body(carries: Sequence[Any], more: Sequence[Any] = (), of: Sequence[str] = ()) -> list[Any]:
@@ -312,7 +316,7 @@ class Generator:
         self._added(scope, [*kinds, "integer"], [*last, n])
 
     def _called(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Calls the one function of the program that several call sites share."""
+        """Calls a function that is the same for all calls in the program."""
         if place[0] == "function":
             return
         kinds = ["vector", "scalar"]
@@ -321,7 +325,10 @@ class Generator:
         self._added(scope, kinds, self._function(*(self._pick(draw, scope, kind) for kind in kinds)))
 
     def _gradient(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Adds a gradient by JAX. With `jax.checkpoint`, it has optimization barriers before recomputed ops."""
+        """Adds a gradient that JAX computes.
+
+        With `jax.checkpoint`, JAX emits optimization barriers before the ops that it computes again.
+        """
 
         def f(x: Any) -> Any:
             y, z = self._results(place, ["vector", "scalar"], [x], ["vector"], scope, depth - 1, True)

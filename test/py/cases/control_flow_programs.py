@@ -1,4 +1,4 @@
-"""JAX programs with loops, branches and calls, as (name, function, arguments); numbers are float64 or integers."""
+"""JAX programs with loops, branches and calls. The arguments are f64 numbers or integers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,14 @@ from jax import lax
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 UNBOUNDED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-"""While loops whose trip count depends on the data: JAX cannot differentiate them in reverse."""
+"""Programs with loops whose trip count depends on the data. JAX cannot differentiate these programs in reverse mode."""
 
 LONG = {"fori_thousand"}
-"""Programs that take long in the reference interpreter."""
+"""The names of programs that the reference interpreter runs slowly."""
 
 
 def program(*shapes: Any, of: dict[str, Any] = PROGRAMS) -> Callable[[Any], Any]:
-    """Declares a program. A shape stands for a random argument; an array is used as the argument."""
+    """Adds the decorated function to a table. A shape stands for a random argument. Other values are the arguments."""
 
     def declare(function: Any) -> Any:
         random = np.random.default_rng(len(of))
@@ -221,7 +221,7 @@ def runge_kutta(y: Any, p: Any) -> Any:
 
 @program((3, 3), (6, 5))
 def ctc_like(w: Any, logits: Any) -> Any:
-    """The forward recursion over a lattice of labels with blanks."""
+    """The forward recursion of a CTC loss, over a sequence of labels with blanks between them."""
     labels = jnp.array([4, 0, 4, 1, 4])
     skip = jnp.array([False, False, False, True, False])
 
@@ -269,7 +269,7 @@ def layers(x: Any, w: Any) -> Any:
 
 @program((3, 2), (2,))
 def scan_stacks(xs: Any, w: Any) -> Any:
-    """A scan with several carried values and stacked outputs. One output is an input, and one is constant."""
+    """A scan with several carried values and stacked outputs. One output equals an input, and one is constant."""
 
     def body(c: Any, x: Any) -> Any:
         a, n, d = c
@@ -293,7 +293,7 @@ def scan_of_scan(xs: Any) -> Any:
 
 @program((3,))
 def switch_in_loop(x: Any) -> Any:
-    """A switch on the induction variable. One of its branches has a loop with a branch on a value."""
+    """A loop with a switch on the counter. One branch of the switch has a loop with a branch on a value."""
 
     def body(i: Any, c: Any) -> Any:
         def deep(c: Any) -> Any:
@@ -306,7 +306,7 @@ def switch_in_loop(x: Any) -> Any:
 
 @program((2,), (2,))
 def shared_layer(x: Any, w: Any) -> Any:
-    """A function with a loop, which is called inside and outside another loop."""
+    """A function with a loop, whose calls are inside and outside another loop."""
 
     @jax.jit
     def layer(x: Any, w: Any) -> Any:
@@ -371,7 +371,7 @@ def adaptive_step(y: Any) -> Any:
 
 @program((2,), (2,), of=UNBOUNDED)
 def two_unbounded(x: Any, w: Any) -> Any:
-    """Two loops in sequence, of which the second is inside a branch."""
+    """Two loops in sequence. The second loop is inside a branch."""
     y, n = lax.while_loop(lambda s: jnp.sum(s[0] * w) < 4.0, lambda s: (s[0] * 1.3 + x, s[1] + 1), (x, 0))
     return lax.cond(
         n > 1, lambda: lax.while_loop(lambda c: c[0] > 0.5, lambda c: jnp.sin(c) * w * c, y), lambda: y * y

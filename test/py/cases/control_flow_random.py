@@ -1,7 +1,8 @@
-"""Random small programs of branches, loops and calls over f64 scalars and pairs, as StableHLO text.
+"""Random small StableHLO programs with branches, loops and calls. The values are f64 scalars and pairs.
 
-All values are bounded, because most ops are sines, cosines and tanhs. A loop ends after a few iterations: by a counter
-of any type, direction and step, by a bound known only at run time, or by a condition on a value.
+The values stay small, because most ops are sines, cosines and tanhs. A loop ends after a few iterations by a counter,
+by a bound that is known only at run time, or by a condition on a value. Counters have various types, directions and
+steps.
 """
 
 from collections.abc import Callable
@@ -9,12 +10,15 @@ from dataclasses import dataclass, field
 
 SCALAR, PAIR = "tensor<f64>", "tensor<2xf64>"
 Draw = Callable[[int], int]
-"""A function from n to a random number below n."""
+"""A function that maps n to a random integer from 0 to n - 1."""
 
 
 @dataclass
 class Writer:
-    """Lines of text; `functions` has the name, argument types and result types of each callable function."""
+    """Collects the lines of a program.
+
+    `functions` contains the name, argument types and result types of each function that can be called.
+    """
 
     draw: Draw
     lines: list[str] = field(default_factory=list)
@@ -50,14 +54,17 @@ class Writer:
         return self.emit(f"stablehlo.compare {direction}, {x}, {y} : ({type_}, {type_}) -> tensor<i1>")
 
     def results(self, count: int) -> list[str]:
-        """Starts the line of an op with `count` results; returns the names of the results."""
+        """Adds the beginning of the line of an op with `count` results. Returns the names of the results."""
         name = self.fresh()
         self.lines.append(f"{name}:{count} =" if count > 1 else f"{name} =")
         return [f"{name}#{i}" for i in range(count)] if count > 1 else [name]
 
 
 def program(draw: Draw) -> str:
-    """A module with functions that call each other. Its `main` has a scalar, a pair and an integer as arguments."""
+    """Writes a random module whose functions may call functions before them.
+
+    The arguments of `main` are a scalar, a pair and an integer.
+    """
     writer = Writer(draw)
     for i in range(draw(3)):
         taken = [(SCALAR, PAIR)[draw(2)] for _ in range(1 + draw(3))]
@@ -91,7 +98,7 @@ def _statements(w: Writer, scope: dict[str, str], depth: int, count: int) -> Non
 
 
 def _given(w: Writer, scope: dict[str, str], type_: str) -> str:
-    """A value to return: a value of the scope, or the sine of one."""
+    """Returns a value of the scope, or the sine of a value of the scope."""
     x = w.pick(scope, type_)
     return x if w.draw(3) == 0 else w.unary("sine", x, type_)
 
@@ -116,7 +123,7 @@ def _mixed(w: Writer, scope: dict[str, str], depth: int) -> None:
 
 
 def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
-    """Adds a barrier; derivatives recompute the ops after it."""
+    """Adds a barrier, as JAX does before ops that derivatives compute again."""
     x, y = w.pick(scope, SCALAR), w.pick(scope, PAIR)
     results = w.results(2)
     w.lines.append(f"stablehlo.optimization_barrier {x}, {y} : {SCALAR}, {PAIR}")
@@ -124,7 +131,7 @@ def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
 
 
 def _index(w: Writer, scope: dict[str, str]) -> str:
-    """An integer: a value of the scope plus an offset."""
+    """Returns an integer that is a value of the scope, or a constant, plus an offset."""
     x = w.pick(scope, "tensor<i32>") if "tensor<i32>" in scope.values() else w.integer(w.draw(3))
     return w.binary("add", x, w.integer(w.draw(3) - 1), "tensor<i32>")
 
@@ -174,7 +181,7 @@ def _call(w: Writer, scope: dict[str, str], depth: int) -> None:
     scope.update(zip(results, given, strict=True))
 
 
-COUNTERS = (  # (start, step, limit, direction) of counters with 0 to 5 iterations
+COUNTERS = (  # (start, step, limit, direction) for 0 to 5 iterations
     (0, 1, 3, "LT"),
     (0, 1, 0, "LT"),
     (1, 2, 5, "LE"),
@@ -187,7 +194,7 @@ COUNTERS = (  # (start, step, limit, direction) of counters with 0 to 5 iteratio
 
 
 def _while(w: Writer, scope: dict[str, str], depth: int) -> None:
-    """Adds a loop with some carried values, and a counter at a random position among them."""
+    """Adds a loop with a counter and some other carried values. The position of the counter is random."""
     start, step, limit, direction = COUNTERS[w.draw(len(COUNTERS))]
     type_ = "tensor<i32>" if (kind := w.draw(3)) else ("tensor<i8>", "tensor<i64>", "tensor<ui32>")[w.draw(3)]
     number = type_[7:-1]

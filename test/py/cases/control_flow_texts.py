@@ -1,6 +1,7 @@
-"""Loops, branches and calls in forms that no front end emits, as (text, arguments) by name.
+"""Programs with loops, branches and calls in forms that no front end emits.
 
-The type !f is f64, !i is i32, and !b is i1. !v and !m are vectors of three and five f64.
+The tables map names to texts and arguments. The types !f, !i and !b are scalars of f64, i32 and i1. The types !v and !m
+are vectors of three and five f64 numbers.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ ALIASES = """
 """
 TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
 UNBOUNDED_TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
-"""Programs with loops whose trip count is unknown until they end."""
+"""Programs with loops whose trip count is not known before they end."""
 
 X, Y, W = 0.4, 0.7, np.array([0.3, 0.8, 0.5])
 
@@ -26,7 +27,7 @@ def text(name: str, body: str, *arguments: Any, of: dict[str, Any] = TEXTS) -> N
 
 
 def counting_loop(limit: int) -> str:
-    """The text of a loop with the counter %i: its condition, and the start of its body."""
+    """Returns the condition of a loop with the counter %i, and the beginning of the loop's body."""
     return f"""cond {{
       %limit = stablehlo.constant dense<{limit}> : !i
       %p = stablehlo.compare LT, %i, %limit : (!i, !i) -> !b
@@ -201,7 +202,7 @@ text(
     of=UNBOUNDED_TEXTS,
 )
 
-text(  # the condition captures values, and calls a function that has a loop
+text(  # the condition captures values and calls a function with a loop
     "captured_condition",
     """func.func private @power(%x: !f, %i: !i) -> !f attributes {no_inline} {
     %one = stablehlo.constant dense<1.0> : !f
@@ -314,14 +315,14 @@ COUNTERS = (
     ("i32", 0, 1, 7, "EQ", 0),
     ("ui64", 2, 1, 2, "NE", 0),
 )
-"""Counters whose trip count is known at compile time if start, step and limit are constants."""
+"""Counters for which the trip count is known at compile time if start, step and limit are constants."""
 
 
 def counter(type_: str, start: int, step: int, limit: int, direction: str, where: str) -> str:
-    """A loop with this counter, in a form `where`.
+    """Returns the text of a program whose loop has this counter.
 
-    The constants of the counter are "inside" or "outside" the loop, or inside with the sides of the comparison
-    "swapped", or with the limit as an "argument".
+    `where` is "inside" or "outside" if the constants of the counter are inside or outside the loop. If it is "swapped",
+    they are inside, and the operands of the comparison are swapped. If it is "argument", the limit is an argument.
     """
     down = step < 0 and type_.startswith("u")
     parts = {"start": start, "step": abs(step) if down else step, "limit": limit}

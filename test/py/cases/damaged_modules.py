@@ -1,4 +1,4 @@
-"""Compiled modules with changed bytes and valid checksums."""
+"""Changes bytes in compiled modules, and updates the checksums."""
 
 import io
 import struct
@@ -13,7 +13,7 @@ from tiduc.runtime.run import Module
 
 
 def parts(vmfb: bytes) -> Iterator[tuple[zipfile.ZipInfo, int]]:
-    """The parts of a module, each with the position of its first byte."""
+    """Yields the parts of a module, each with the position of its first byte."""
     with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
         for part in archive.infolist():
             name, extra = struct.unpack_from("<2H", vmfb, part.header_offset + 26)
@@ -21,7 +21,7 @@ def parts(vmfb: bytes) -> Iterator[tuple[zipfile.ZipInfo, int]]:
 
 
 def rewritten(vmfb: bytes, at: int, new: bytes) -> bytes:
-    """The module with other bytes at a position inside a part."""
+    """Returns the module with the bytes `new` at a position inside a part, and with valid checksums."""
     changed = bytearray(vmfb)
     for part, start in parts(vmfb):
         if start <= at and at + len(new) <= start + part.file_size:
@@ -35,7 +35,10 @@ def rewritten(vmfb: bytes, at: int, new: bytes) -> bytes:
 
 
 def without_code(vmfb: bytes) -> bytes:
-    """The module with zeros in place of machine code, that is, in the executable segments of its 64-bit ELF files."""
+    """Returns the module with zeros in place of machine code.
+
+    Machine code is in the executable segments of the module's 64-bit ELF files.
+    """
     for part, start in parts(vmfb):
         if vmfb[start : start + 4] == b"\x7fELF":
             (table,) = struct.unpack_from("<Q", vmfb, start + 32)
@@ -50,9 +53,9 @@ def without_code(vmfb: bytes) -> bytes:
 
 
 def outcome(vmfb: bytes) -> str:
-    """The outcome of loading the module and calling its functions: "answer" or "error".
+    """Loads the module and calls its functions with zeros.
 
-    Other exceptions are not caught.
+    Returns "error" if tiduc raises an error, and else "answer". Exceptions that are not from tiduc are not caught.
     """
     try:
         with Module(vmfb) as module:

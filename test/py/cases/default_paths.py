@@ -1,8 +1,8 @@
-"""Commands and calls as users write them: command lines, files, names of the Python interface, and examples.
+"""Tables of command lines with the default engine, target and executor, as users write them.
 
-`test_default_paths.py` runs them in new processes, with the default engine, target and executor. It also checks that
-the tables have each option of each command, each name of `tiduc`, `tiduc.runtime` and `tiduc.eager`, and each script in
-`examples`.
+`test_default_paths.py` runs the command lines, and the snippets in `default_snippets.py`, in new processes. It also
+checks that the tables contain each option of each command, each public name of `tiduc`, `tiduc.runtime` and
+`tiduc.eager`, and each script in `examples`.
 """
 
 FILES = {
@@ -92,7 +92,10 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
     "passes.py": "PASSES = []\n",
     "interesting.sh": '#!/bin/sh\ngrep -q exponential "$1" && exit 1\nexit 0\n',
 }
-"""The files in the folder of the command lines, in addition to `net.onnx`, `net.npz`, `digits.onnx` and `mlp.mlir`."""
+"""Maps names to files in the folder of the command lines.
+
+The folder also contains `net.onnx`, `net.npz`, `digits.onnx` and `mlp.mlir`.
+"""
 
 COMMANDS: dict[str, str] = {
     "jvp": "f.mlir",
@@ -132,9 +135,9 @@ COMMANDS: dict[str, str] = {
     "passes": "",
     "dialect": "",
 }
-"""The arguments of each command in a line without options.
+"""Maps commands to their arguments without options.
 
-The options of a group are appended, unless `OTHERWISE` has a line for them.
+The options of a group are appended, unless `OTHERWISE` has a command line for them.
 """
 
 VALUES: dict[str, str] = {
@@ -227,7 +230,7 @@ VALUES: dict[str, str] = {
     "--weights": "weights.npz",
     "--wrt": "0",
 }
-"""A value for each option that takes one."""
+"""Maps options that require a value to a value."""
 
 GROUPS: tuple[tuple[str, ...], ...] = (
     ("--lift-constants", "--relu", "--equal-within", "--straight-through", "--trust", "--size", "--constant"),
@@ -308,7 +311,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--irdl",),
     ("--input",),
 )
-"""Groups of options for one line. A line has those options of the group that its command has."""
+"""Groups of options for one command line. Options that the command does not have are left out."""
 
 OTHERWISE: dict[tuple[str, str], str] = {
     ("batch", "--in-axes"): "batch f.mlir --batch-size 3 --in-axes a=0 --out-axes 0",
@@ -385,4 +388,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ): "view f.mlir --entry main --wrt 0 --rules rules.py --inline --loop-memory log --memory -o v.txt",
     ("view", "--derivative"): "view f.mlir --derivative vjp --format svg --fold --graph main -o out.svg",
 }
-"""Lines for a command and the first option of a group, if the options need other arguments or exclude each other."""
+"""Maps a command and the first option of a group to a command line.
+
+These command lines are used if the options require other arguments or exclude each other.
+"""

@@ -1,7 +1,7 @@
-"""A few lines of Python for each public name, as a user would write them; each snippet runs in its own process.
+"""A few lines of Python for each public name, as a user would write them.
 
-The lines run in the folder of `default_paths.py`, after `SETUP`. They use the default engine, target and executor, and
-fail by an exception.
+Each snippet runs after `SETUP` in a separate process, in the folder of `default_paths.py`. It uses the default engine,
+target and executor. If it raises an exception, the test fails.
 """
 
 SETUP = """
@@ -239,7 +239,7 @@ SCRIPTS: dict[str, str] = {
     "train_on_device.py": "train --steps 5",
     "train_on_processes.py": "--steps 2",
 }
-"""The scripts in `examples` with their arguments; `read:` gives the reason why a script is not run."""
+"""Maps the scripts in `examples` to their arguments. After `read:`, the text is the reason why a script is not run."""
 
 OF_TRAINING: dict[str, str] = {
     "fit": """

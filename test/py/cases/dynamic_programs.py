@@ -1,4 +1,4 @@
-"""Programs of one or two ops with dynamic dimensions, and points of several sizes."""
+"""Programs of one or two ops with dynamic sizes, and arguments of several sizes."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ def a(*sizes: int) -> Any:
 
 
 def program(arguments: str, result: str, body: str) -> str:
-    """A function whose result is squared, so that order two is not zero. The body must define %y."""
+    """Returns the text of a function that squares %y, so that second derivatives are not zero. `body` defines %y."""
     squared = f"%z = stablehlo.multiply %y, %y : {result}\nreturn %z : {result}"
     return f"func.func @main({arguments}) -> {result} {{\n{body}\n{squared}\n}}"
 
 
 def sizes_of(x: str, rank: int = 2) -> str:
-    """A line that defines %shape, the sizes of a value whose dimensions are all dynamic."""
+    """Returns ops that compute %shape, the sizes of a value. All sizes of the value are dynamic."""
     type_ = f"tensor<{'?x' * rank}f64>"
     lines = []
     for d in range(rank):

@@ -1,7 +1,7 @@
-"""A program for each NumPy function that eager arrays implement, on square matrices of any size.
+"""A program for each NumPy function that eager arrays implement.
 
-The arguments of a program are a module (`numpy` or `jax.numpy`) and f32 matrices. A case has a range for the entries of
-each matrix. Programs without a derivative return positions, sizes or truth values.
+The arguments of a program are a module, `numpy` or `jax.numpy`, and square f32 matrices of any size. A case has a range
+for the entries of each matrix. Programs without a derivative return indices, sizes, integers or booleans.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Range = tuple[float, float]
 
 
 class Case(NamedTuple):
-    """A program, the ranges of its matrices' entries, and whether it has a derivative."""
+    """A program, a range for the entries of each matrix, and whether the program has a derivative."""
 
     function: Callable[..., Any]
     ranges: tuple[Range, ...] = ((-2.0, 2.0),)
@@ -45,7 +45,7 @@ _RANGES: dict[str, tuple[Range, ...]] = {
     "sqrt": POSITIVE,
     "tan": ((-1.2, 1.2),),
 }
-"""The ranges of universal functions that are undefined or steep in the usual range."""
+"""Maps universal functions that are undefined or steep in the default range to their ranges."""
 
 _OF_INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift")
 _WITHOUT_DERIVATIVE = ("nextafter",)
@@ -72,12 +72,12 @@ UNIVERSAL = {name: _universal(name) for name in EMITTERS}
 
 
 def _positions(xp: Any, x: Any) -> Any:
-    """The positions 0, 1, ... along the last dimension of x, as a NumPy array rather than an eager array."""
+    """Returns a NumPy array with the indices along the last dimension of x."""
     return np.arange(x.shape[-1], dtype=np.float32)
 
 
 def _large(xp: Any, x: Any) -> Any:
-    """A matrix with a large diagonal, and the size of x: its inverse is small."""
+    """Adds large numbers to the diagonal of x, so that the entries of the inverse are small."""
     return x + 3 * len(x) * np.eye(len(x), dtype=np.float32)
 
 
@@ -86,7 +86,7 @@ def _symmetric(xp: Any, x: Any) -> Any:
 
 
 def _few(x: Any) -> Any:
-    """At most 8 rows and columns of x, for factorizations."""
+    """Returns the first 8 rows and columns of x, so that factorizations are fast."""
     return x[:8, :8]
 
 
@@ -273,6 +273,6 @@ FUNCTIONS: dict[str, Case] = {
     "where": Case(lambda xp, x, y: xp.where(x > 0.1, x * y, 2.0), TWO),
     "zeros_like": Case(lambda xp, x: xp.zeros_like(x) + x),
 }
-"""The programs by the name of NumPy's function, and of the universal functions that are not elementwise."""
+"""Maps names of NumPy's functions to programs. It includes universal functions that are not elementwise."""
 
 CASES = UNIVERSAL | FUNCTIONS

@@ -1,4 +1,6 @@
-"""Programs with points of several sizes. Their dynamic sizes meet in loops, branches and calls, or depend on data."""
+"""Programs with dynamic sizes, and arguments with several sizes.
+
+Loops, branches and calls combine arrays with these sizes. Some sizes depend on data."""
 
 from typing import Any
 
@@ -19,7 +21,10 @@ def n(*values: int, dtype: Any = np.int32) -> Any:
 
 
 def loop(carry: str, body: str, result: str = V) -> str:
-    """A loop of `%k` iterations that carries `%z`, which starts as %x. The body must define %w, the next `%z`."""
+    """Returns the text of a loop with `%k` iterations.
+
+    The loop carries `%z`, whose first value is `%x`. The body must define the following value `%w`.
+    """
     return f"""func.func @main(%x: {V}, %y: {V}, %k: {NUMBER}) -> {result} {{
       %c0 = stablehlo.constant dense<0> : {NUMBER}
       %c1 = stablehlo.constant dense<1> : {NUMBER}

@@ -1,4 +1,4 @@
-"""Matrices for which factorizations tend to fail, and measures of a factorization's error."""
+"""Creates matrices for which factorizations often fail, and measures the errors of factorizations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
 LIMIT = 8.0
-"""Tolerance, in units of machine epsilon times the matrix size."""
+"""The largest allowed error, in units of the machine epsilon times the size of the matrix."""
 
 
 def normal(dtype: Any, *shape: int, rng: np.random.Generator = RNG) -> Array:
@@ -30,7 +30,11 @@ def unitary(dtype: Any, n: int, rng: np.random.Generator = RNG) -> Array:
 
 
 def general(dtype: Any, m: int, n: int) -> Array:
-    """Random, badly scaled, ill-conditioned, low-rank, zero, unit, all-ones, permutation, huge and tiny matrices."""
+    """Returns a batch of matrices that are hard to factorize.
+
+    They are random, badly scaled, ill-conditioned, of low rank, zero, unit matrices, permutations, huge, tiny, or have
+    equal elements.
+    """
     k = min(m, n)
     far = 1e30 if np.finfo(dtype).bits == 32 else 1e200
     hilbert = 1 / (1 + np.add.outer(np.arange(m), np.arange(n)))
@@ -61,7 +65,11 @@ def general(dtype: Any, m: int, n: int) -> Array:
 
 
 def hermitian(dtype: Any, n: int) -> Array:
-    """Hermitian counterparts of `general`, also with equal eigenvalues, and with eigenvalues x and -x."""
+    """Returns a batch of Hermitian matrices.
+
+    They are the sums of the matrices of `general` and their adjoints, matrices with equal eigenvalues, and matrices
+    with the eigenvalues x and -x.
+    """
     x = general(dtype, n, n)
     q, half = unitary(dtype, n), n // 2
     equal = q * np.where(np.arange(n) < half, 1, 2) @ adjoint(q)
@@ -73,7 +81,10 @@ def hermitian(dtype: Any, n: int) -> Array:
 
 
 def positive(dtype: Any, n: int, rng: np.random.Generator = RNG) -> Array:
-    """Positive definite matrices: random, ill-conditioned, unit, diagonal, badly scaled, huge and tiny."""
+    """Returns a batch of positive definite matrices.
+
+    They are random, ill-conditioned, unit, diagonal, badly scaled, huge and tiny matrices.
+    """
     x = normal(dtype, n, n, rng=rng)
     full = x @ adjoint(x) + n * np.eye(n)
     far = 1e15 if np.finfo(dtype).bits == 32 else 1e150
@@ -88,9 +99,9 @@ def positive(dtype: Any, n: int, rng: np.random.Generator = RNG) -> Array:
 
 
 def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
-    """The largest relative error in a batch, in units of machine epsilon times the matrix size.
+    """Returns the largest relative error of y in a batch, in units of the machine epsilon times the size of a matrix.
 
-    It is relative to `of`, or else x.
+    The exact matrices are x. The error is relative to the norm of `of`, or of x if `of` is not given.
     """
     of = x if of is None else of
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
@@ -103,13 +114,13 @@ def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
 
 
 def orthogonal(q: Array) -> bool:
-    """Whether the columns are orthonormal up to a few roundings."""
+    """Returns whether the columns are orthonormal up to the tolerance `LIMIT`."""
     gram = adjoint(q) @ q
     return bool(np.max(np.abs(gram - np.eye(q.shape[-1]))) <= LIMIT * q.shape[-2] * np.finfo(q.dtype).eps)
 
 
 def unpacked(lu: Array) -> tuple[Array, Array]:
-    """The factors L and U that `getrf` stores in one matrix."""
+    """Returns the factors L and U that `getrf` stores in one matrix."""
     m, n = lu.shape[-2:]
     return np.tril(lu, -1)[..., : min(m, n)] + np.eye(m, min(m, n)), np.triu(lu)[..., : min(m, n), :]
 
@@ -135,11 +146,11 @@ func.func @main(%x: tensor<4x4x4xf64>, %d: tensor<3xf64>, %y: tensor<3x1xf64>)
 
 
 def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]:
-    """The results of a JAX function, computed by JAX."""
+    """Returns the results of a JAX function as a tuple of NumPy arrays."""
     with jax.enable_x64(True):
         return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
 
 
 def slow(*values: Any) -> Any:
-    """A parameter of a test that only `-m slow` runs."""
+    """Returns the parameters of a test case with the mark `slow`."""
     return pytest.param(*values, marks=pytest.mark.slow)

@@ -1,4 +1,4 @@
-"""Gathers and scatters with all kinds of dimension numbers and shapes."""
+"""Programs with gathers and scatters for all kinds of shapes and dimension numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,10 @@ random = partial(normal, RNG)
 
 
 def body(op: str, element: str) -> str:
-    """A scatter's body for the name of an op; an `op` with a "%" is itself the text of the body."""
+    """Returns the body of a scatter that combines the old and the new element by an op.
+
+    If `op` contains "%", it is the text of the ops in the body.
+    """
     t = f"tensor<{element}>"
     of = {"set": "", "swapped": f"%c = stablehlo.add %b, %a : {t}"}
     text = of.get(op, op if "%" in op else f"%c = stablehlo.{op} %a, %b : {t}")
@@ -24,10 +27,10 @@ def body(op: str, element: str) -> str:
 
 @dataclass
 class Indexing:
-    """Shapes and dimension numbers of a gather, and of a scatter whose updates have the shape of the gather's result.
+    """The shapes and dimension numbers of a gather or a scatter.
 
-    `sizes` has the slice size of each operand dimension. `window` has the window dimensions of the result or of the
-    updates.
+    The updates of the scatter have the shape of the gather's result. `sizes` contains the slice size of each dimension
+    of the operand. `window` contains the window dimensions of the result or of the updates.
     """
 
     operand: list[int]
@@ -42,14 +45,14 @@ class Indexing:
 
     @property
     def windows(self) -> list[int]:
-        """The shape of a gather's result, or of a scatter's updates."""
+        """The shape of the gather's result, or of the scatter's updates."""
         batch = iter([n for i, n in enumerate(self.indices) if i != self.vector_dim])
         window = iter([n for i, n in enumerate(self.sizes) if i not in self.collapsed + self.batching])
         rank = len(self.window) + len(self.indices) - (self.vector_dim < len(self.indices))
         return [next(window) if i in self.window else next(batch) for i in range(rank)]
 
     def gather(self, element: str = "f64", index: str = "i32", sorted_: bool = False) -> str:
-        """A program that gathers, and squares the result."""
+        """Returns the text of a program that gathers elements and squares the result."""
         x, i, y = tensor(self.operand, element), tensor(self.indices, index), tensor(self.windows, element)
         colon = ":" if self.sizes else ""
         return f"""
@@ -74,7 +77,7 @@ class Indexing:
         unique: bool = False,
         operands: str = "%x, %i, %u",
     ) -> str:
-        """A program that scatters, and squares the result."""
+        """Returns the text of a program that scatters elements and squares the result."""
         x, i, u = (
             tensor(s, e) for s, e in ((self.operand, element), (self.indices, index), (self.windows, element))
         )
@@ -115,7 +118,10 @@ CASES = {
 
 @st.composite
 def indexings(draw: Any) -> Indexing:
-    """Random dimension numbers: each operand dimension is collapsed, batching or window, and indexed or not."""
+    """Draws shapes and dimension numbers with Hypothesis.
+
+    Each dimension of the operand is a collapsed, batching or window dimension, and may have start indices.
+    """
     kinds = draw(st.lists(st.sampled_from(["collapsed", "batch", "window"]), max_size=3))
     operand = [draw(st.integers(1, 3)) for _ in kinds]
     sizes = [draw(st.integers(1, n)) if k == "window" else 1 for k, n in zip(kinds, operand, strict=True)]
@@ -139,7 +145,10 @@ def indexings(draw: Any) -> Indexing:
 
 
 def drawn(draw: Random, shape: Sequence[int], free_sizes: Sequence[int] = (1, 2, 3, 5, 9)) -> Indexing:
-    """Random dimension numbers: each dimension is collapsed, batching or window, and indexed or not."""
+    """Draws dimension numbers for an operand of this shape.
+
+    Each dimension is a collapsed, batching or window dimension, and may have start indices.
+    """
     chosen = [
         draw.choice(["collapsed", "collapsed", "window", "window", "batch"]) if n else "window" for n in shape
     ]

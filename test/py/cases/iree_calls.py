@@ -1,4 +1,4 @@
-"""Calls of functions that are not inlined, which IREE without tiduc gets wrong; see `iree_programs.py`."""
+"""Programs with calls of functions that are not inlined. IREE without tiduc computes wrong results for these calls."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ func.func private @product_and_sum(%a: {V}, %b: {V}) -> {V} attributes {{no_inli
   return %1 : {V}
 }}
 """
-"""IREE computes x x + x for the first call."""
+"""For the first call, IREE computes x x + x, where x y + x is correct."""
 
 CALLS = {
     "inputs_of_calls": (

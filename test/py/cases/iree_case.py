@@ -1,4 +1,4 @@
-"""A function that IREE without tiduc gets wrong, with its expected result."""
+"""The class of test cases that IREE without tiduc computes incorrectly."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,10 @@ INF, NAN = np.inf, np.nan
 
 
 class Case(NamedTuple):
-    """The ops that IREE gets wrong; a function's signature and body, its arguments, expected result and tolerance."""
+    """A function with its arguments, its expected result, and the relative tolerance of the result.
+
+    `ops` are the names of the ops that IREE computes incorrectly.
+    """
 
     ops: str
     signature: str

@@ -1,7 +1,7 @@
-"""Functions that IREE without tiduc miscompiles, rejects, or compiles to out-of-bounds writes, with expected results.
+"""Test cases that IREE without tiduc compiles incorrectly or rejects.
 
-IREE gives other values for `WRONG`, and rejects or crashes on `REJECTED`. `UNSAFE` functions do not run on IREE without
-tiduc, because they may crash or exhaust memory.
+For the functions in `WRONG`, IREE computes wrong results. For those in `REJECTED`, it reports an error or crashes. The
+functions in `UNSAFE` are never run on IREE without tiduc, because they may crash or exhaust the memory.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ TINY = {
     )
     for dtype, limits in ((np.float32, np.finfo(np.float32)), (np.float64, np.finfo(np.float64)))
 }
-"""Numbers near 0; of each sign, the first two are subnormal."""
+"""Numbers near 0. Among the numbers of each sign, the first two are subnormal."""
 FAR = np.array([1e4, 1e5, -3e7, 9e8, 1e30, 3, 0.5, np.pi], np.float32)
 SMALL = np.array([1e-20, 1e-10, -1e-5, 1e-3, 0.5, -0.9])
 TIED = RNG.integers(0, 5, 500).astype(np.int32)
@@ -52,7 +52,7 @@ TABLE, ROWS = np.arange(5, dtype=np.float32), np.array([[0], [2], [200], [4]], n
 
 
 def scattered(x: Array, indices: Array, updates: Array) -> Array:
-    """x with rows added at the indices. Rows whose indices are out of range are dropped."""
+    """Adds the rows of `updates` to the rows of x at the indices. Rows whose index is out of range are ignored."""
     y = x.copy()
     for i, row in zip(indices[:, 0], updates, strict=True):
         if 0 <= i < len(y):
@@ -61,7 +61,7 @@ def scattered(x: Array, indices: Array, updates: Array) -> Array:
 
 
 def stable_sort(x: Array, expected: Array) -> Case:
-    """A stable sort that returns the old positions of the sorted elements."""
+    """Returns a stable sort whose result is the original indices of the sorted elements."""
     i = f"tensor<{len(x)}xi32>"
     arguments = ", ".join(f"%a{k}: tensor<i32>" for k in range(4))
     body = f"""%i = stablehlo.iota dim = 0 : {i}

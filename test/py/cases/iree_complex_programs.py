@@ -1,4 +1,4 @@
-"""Programs of complex numbers that IREE without tiduc gets wrong; see `iree_programs.py`."""
+"""Programs of complex numbers for which IREE without tiduc computes wrong results."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ PARTS = f"""func.func @main(%x: tensor<1xf32>, %dx: tensor<1xf32>, %u: tensor<1x
   %24 = stablehlo.real %22 : ({C1}) -> tensor<1xf32>
   return %6, %19, %24 : tensor<1x3xf32>, tensor<1x3xf32>, tensor<1xf32>
 }}"""
-"""Two products read the complex numbers %3 as a whole; the conjugate %10 reads their parts."""
+"""Two products read the complex numbers %3. The conjugate %10 reads the real and imaginary parts of %3."""
 
 R11, C11, C111 = "tensor<1x1xf64>", "tensor<1x1xcomplex<f64>>", "tensor<1x1x1xcomplex<f64>>"
 OUTER = f"batching_dims = [0] x [1], contracting_dims = [] x [] : ({C11}, {C11}) -> {C111}"
@@ -69,7 +69,7 @@ PRODUCTS = f"""func.func @main(%a: {R11}, %b: {R11}, %c: {R11}, %d: {R11}, %p: {
   %14 = stablehlo.add %13, %z : {C111}
   return %14 : {C111}
 }}"""
-"""Two products read the complex number %1; its imaginary part %0 is also an array of the dispatch."""
+"""Two products read the complex number %1, whose imaginary part %0 is an array in the same dispatch."""
 
 _SCALARS = [np.full((1, 1), x) for x in (3.0, -1.0, 2.0, 0.5, -2.0, 1.5)]
 _ENTRIES = [np.full((1, 1, 1), x) for x in (2.5, -0.5)]

@@ -1,6 +1,7 @@
-"""Programs that IREE without tiduc gets wrong, written as dispatches, as tiduc writes kernels of loops.
+"""Programs with dispatches for which IREE without tiduc computes wrong results.
 
-No pass rewrites them again. `test_iree_loops_to_kernels.py` has loops that become such dispatches.
+tiduc emits such dispatches for the kernels of loops, which `test_iree_loops_to_kernels.py` tests. The dispatches are
+written here because no pass rewrites them.
 """
 
 import numpy as np
@@ -31,4 +32,4 @@ A = np.zeros((3, 4, 64), np.float32)
 UPDATED = np.stack([A[0], X * X @ V + X @ W, A[0]])
 
 DISPATCHES = {"products_in_a_dispatch": (TWO_PRODUCTS, (X, V, W, A, np.int32(1)), (UPDATED,))}
-"""Programs, arguments and expected results, by the names of the witnesses."""
+"""Maps the names of witnesses to programs, arguments and expected results."""

@@ -1,4 +1,4 @@
-"""Programs with dynamic dimensions for IREE: the class `Case`, and cases of sizes in loops, barriers and clamps."""
+"""The class of test cases with dynamic sizes, and cases with loops, barriers, clamps and computed sizes."""
 
 import re
 from typing import Any, NamedTuple
@@ -11,7 +11,10 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A function, its arguments and sizes; `expected` replaces the interpreter's result if that is wrong."""
+    """A function with its arguments and sizes.
+
+    `expected` is the expected result if the reference interpreter cannot compute it correctly.
+    """
 
     signature: str
     body: str
@@ -20,7 +23,7 @@ class Case(NamedTuple):
     expected: Array | None = None
 
     def text(self, name: str = "main", *, known: bool = False) -> str:
-        """The function's text with dynamic sizes, or with static sizes if `known`."""
+        """Returns the text of the function with dynamic sizes, or with static sizes if `known` is True."""
         text = f"func.func @{name}{self.signature} {{\n{self.body}\n}}\n"
         return re.sub(r"\?([A-Z])", lambda match: str(self.sizes[match[1]]) if known else "?", text)
 
@@ -36,7 +39,7 @@ def behind_barrier() -> Case:
 
 
 def third_of_a_size() -> Case:
-    """The numbers from 0 up to a third of a size. The third is computed in f64."""
+    """Returns a program that counts up to a third of a size. It divides the size in f64."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
       %1 = stablehlo.convert %0 : (tensor<i32>) -> tensor<i64>
       %2 = stablehlo.convert %1 : (tensor<i64>) -> tensor<f64>
@@ -51,7 +54,10 @@ def third_of_a_size() -> Case:
 
 
 def sizes_in_vectors() -> Case:
-    """A slice and a broadcast whose sizes JAX concatenates. IREE cannot see which array has these sizes."""
+    """Returns a program with a slice and a broadcast whose sizes are concatenated, as JAX does.
+
+    IREE cannot find out which array has these sizes.
+    """
     x, y = "tensor<?Nx8x4xf32>", "tensor<?Nx4x4xf32>"
     body = f"""%zero = stablehlo.constant dense<0> : tensor<3xi32>
       %one = stablehlo.constant dense<1> : tensor<3xi32>
@@ -70,12 +76,12 @@ def sizes_in_vectors() -> Case:
       %7 = stablehlo.add %y, %6 : {y}
       return %7 : {y}"""
     images, other = numbers(3, 8, 4), numbers(3, 4, 4)
-    expected = other + images[:, :4].sum(2, keepdims=True)  # the interpreter lacks real_dynamic_slice
+    expected = other + images[:, :4].sum(2, keepdims=True)  # the interpreter cannot run the slice
     return Case(f"(%x: {x}, %y: {y}) -> {y}", body, (images, other), {"N": 3}, expected)
 
 
 def clamped_complex() -> Case:
-    """Complex numbers clamped between a number and an array."""
+    """Returns a program that clamps complex numbers between a number and an array."""
     x = "tensor<?Nx3xcomplex<f32>>"
     body = f"""%0 = stablehlo.clamp %l, %x, %h : (tensor<complex<f32>>, {x}, {x}) -> {x}
       return %0 : {x}"""
@@ -84,7 +90,7 @@ def clamped_complex() -> Case:
 
 
 def while_of_matrices() -> Case:
-    """The difference of two matrices that a loop doubles in each iteration."""
+    """Returns a program with a loop that doubles two matrices in each iteration. The result is their difference."""
     x = "tensor<?Nx?Mxf32>"
     body = f"""%zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
@@ -105,7 +111,7 @@ def while_of_matrices() -> Case:
 
 
 def while_of_swapped() -> Case:
-    """Three arrays that a loop permutes, negating one of them."""
+    """Returns a program with a loop that permutes three arrays and negates one of them."""
     x = "tensor<?Nxf32>"
     body = f"""%zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1,6 +1,7 @@
-"""Programs with dynamic dimensions for IREE, and arguments for them.
+"""Test cases with dynamic sizes for IREE.
 
-`?N` in a program stands for a size: a dynamic size in the text for IREE, and a number in the text for the interpreter.
+A name such as `?N` stands for a size in a program. In the text for IREE, it is a dynamic size. In the text for the
+reference interpreter, it is a number.
 """
 
 from typing import Any
@@ -58,7 +59,7 @@ def padded_by_operands() -> Case:
 
 
 def gathered(type_: str, indices: Array) -> Case:
-    """A gather of parts of rows; some indices are out of range."""
+    """Returns a gather of slices. Some start indices are out of range."""
     body = f"""%0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [0, 2],
         collapsed_slice_dims = [0], start_index_map = [2, 0], index_vector_dim = 1>,
         slice_sizes = array<i64: 1, 4, 2>}} : (tensor<?Nx4x5xf32>, tensor<?Mx2x{type_}>) -> tensor<4x?Mx2xf32>
@@ -116,7 +117,10 @@ def reduced(op: str, type_: str, x: Array, attributes: str, result: str, **sizes
 
 
 def largest_with_place() -> Case:
-    """A windowed argmin: the least element of each window of the first array, and the second array's element there."""
+    """Returns a reduction over windows of two arrays.
+
+    For each window, the result is the element of the second array at the index of the least element of the first array.
+    """
     body = """%0 = stablehlo.constant dense<0x7F800000> : tensor<f32>
       %1 = stablehlo.constant dense<-1> : tensor<i32>
       %2:2 = "stablehlo.reduce_window"(%x, %y, %0, %1) ({
@@ -140,7 +144,7 @@ def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, 
 
 
 def scattered_twice() -> Case:
-    """The sum of two scatters of rows with the same indices."""
+    """Returns the sum of two scatters of rows with the same indices."""
     x, u, i = "tensor<?Nx2xf32>", "tensor<2x2xf32>", "tensor<2x1xi64>"
 
     def scatter(body: str) -> str:
@@ -163,7 +167,7 @@ def scattered_twice() -> Case:
 
 
 def normalized() -> Case:
-    """x minus its column sums, broadcast over the rows."""
+    """Returns a function that subtracts the sum of each column of x from the elements of the column."""
     body = """%0 = stablehlo.constant dense<0.0> : tensor<f32>
       %1 = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [0]
         : (tensor<?Nx4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -178,7 +182,7 @@ def normalized() -> Case:
 
 
 def widened() -> Case:
-    """A column, whose dynamic size is 1, broadcast over a larger matrix."""
+    """Returns a broadcast of an array with the dynamic sizes 1 x 1 to a matrix."""
     body = """%0 = stablehlo.convert %x : (tensor<?Nx1xi32>) -> tensor<?Nx1xi64>
       %1 = stablehlo.dynamic_broadcast_in_dim %0, %n, dims = [0, 1]
         : (tensor<?Nx1xi64>, tensor<2xi32>) -> tensor<?Mx?Kxi64>
@@ -189,7 +193,7 @@ def widened() -> Case:
 
 
 def widened_then_converted() -> Case:
-    """A conversion whose limits are broadcast to sizes that the program reads from an array."""
+    """Returns a broadcast and a conversion to integers. The program reads the sizes from an array."""
     body = """%c = stablehlo.constant dense<4> : tensor<1xi32>
       %s = stablehlo.concatenate %n, %c, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
       %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
@@ -201,7 +205,7 @@ def widened_then_converted() -> Case:
 
 
 def turned() -> Case:
-    """A matrix broadcast with transposed dimensions."""
+    """Returns a broadcast that transposes a matrix."""
     body = """%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1, 0]
         : (tensor<?Nx?Mxf32>, tensor<2xi32>) -> tensor<?Mx?Nxf32>
       return %0 : tensor<?Mx?Nxf32>"""
@@ -218,7 +222,7 @@ def concatenated() -> Case:
 
 
 def bytes_along() -> Case:
-    """The size of a ui8 array, concatenated with the array in reverse order."""
+    """Returns a concatenation of the size of a ui8 array and the array in reverse order."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xui8>) -> tensor<i32>
       %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<i32>) -> tensor<1x2xi32>
       %2 = stablehlo.reverse %x, dims = [0] : tensor<?Nx2xui8>
@@ -230,7 +234,7 @@ def bytes_along() -> Case:
 
 
 def twice_a_size() -> Case:
-    """Twice a size, as ui64."""
+    """Returns a function whose result is twice a size as ui64."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
       %1 = stablehlo.add %0, %0 : tensor<i32>
       %2 = stablehlo.convert %1 : (tensor<i32>) -> tensor<ui64>
@@ -239,7 +243,10 @@ def twice_a_size() -> Case:
 
 
 def sorted_columns(type_: str, sizes: tuple[int, ...] = (30, 3), dimension: int = 0) -> Case:
-    """A stable sort with ties that returns the second operand. N and M are the first and the last size."""
+    """Returns a stable sort with ties whose result is the sorted second operand.
+
+    N and M are the first and the last size of the operands.
+    """
     x, y = f"tensor<{type_}xi32>", f"tensor<{type_}xi8>"
     body = f"""%0:2 = "stablehlo.sort"(%x, %y) ({{
       ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i8>, %d: tensor<i8>):
@@ -358,7 +365,7 @@ CASES = {
     ),
     "sort": sorted_columns("?Nx3"),
     "sort_of_rows": sorted_columns("30x?M"),
-    # Cases at whose sizes IREE crashes when it compiles GPU code, or rejects the code.
+    # With these sizes, IREE crashes when it compiles code for GPUs, or rejects the code.
     "sort_along_rows": sorted_columns("?Nx32", (5, 32), 1),
     "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),

@@ -1,4 +1,4 @@
-"""Convolutions with dynamic dimensions, for `iree_dynamic_cases.py`."""
+"""Test cases with convolutions that have dynamic sizes."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from cases.iree_dynamic_case import Array, Case, numbers
 
 
 def convolved(window: str, n: int) -> Case:
-    """A convolution in NCHW layout, with a 3 x 2 kernel, along a dynamic and a static dimension."""
+    """Returns a convolution of an NCHW array with a 3 x 2 kernel. One of the two dimensions has a dynamic size."""
     types = "tensor<?Bx2x?Nx6xf32>", "tensor<3x2x2x3xf32>", "tensor<?Bx?Mx5x3xf32>"
     body = f"""%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f],
         window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
@@ -19,7 +19,7 @@ def convolved(window: str, n: int) -> Case:
 def in_groups(
     x: str, k: str, y: str, form: str, groups: tuple[int, int], arguments: tuple[Array, ...]
 ) -> Case:
-    """A convolution in feature or batch groups. Its dynamic sizes are 3."""
+    """Returns a convolution in feature or batch groups. The dynamic sizes are 3."""
     x, k, y = (f"tensor<{t}xf32>" for t in (x, k, y))
     counts = f"{{batch_group_count = {groups[1]} : i64, feature_group_count = {groups[0]} : i64}}"
     body = f"""%0 = stablehlo.convolution(%x, %k) {form} {counts} : ({x}, {k}) -> {y}

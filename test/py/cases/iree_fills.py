@@ -1,4 +1,4 @@
-"""Paddings by 64-bit numbers, for which IREE without tiduc fills one shared array; see `iree_programs.py`."""
+"""Programs with several paddings by the same number. IREE without tiduc stores their results in one array."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ func.func @main(%x: tensor<7xf32>, %i: tensor<i32>)
     : tensor<15xf32>, tensor<17xf32>, tensor<17xf32>, tensor<19xf32>, tensor<14xf32>, tensor<16xf32>
 }
 """
-"""Interior paddings, before and after other paddings and updates of zeros."""
+"""Interior paddings before and after other paddings, and before and after updates of an array of zeros."""
 _ARRAYS = np.array([1.0, 2, 3]), np.array([4.0, 5, 6]), np.array(0.5)
 FILLS = {
     "pads_by_one_number": (PADS_BY_ONE_NUMBER, _ARRAYS, None),

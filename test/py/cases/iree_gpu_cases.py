@@ -1,4 +1,4 @@
-"""Functions that IREE without tiduc gets wrong or rejects for GPUs, but not for CPUs; see `iree_cases.py`."""
+"""Test cases that IREE without tiduc compiles incorrectly or rejects for GPUs, but compiles correctly for CPUs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,13 @@ RNG = np.random.default_rng(0)
 
 
 def summed(x: Array, *window: int) -> Array:
-    """Sums over windows of an array of integers."""
+    """Returns the sums over windows of an array of integers."""
     views = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window)
     return np.asarray(views.sum(axis=tuple(range(-len(window), 0))))
 
 
 def window(narrow: str, dtype: Any) -> Case:
-    """Sums over windows of squares, whose type is wider than the operand's type."""
+    """Returns sums of squares over windows. The squares are in f32, which is wider than the type of the operand."""
     x = RNG.integers(-20, 20, (40,)).astype(dtype)
     body = f"""
       %0 = stablehlo.convert %x : (tensor<40x{narrow}>) -> tensor<40xf32>
@@ -34,7 +34,7 @@ def window(narrow: str, dtype: Any) -> Case:
 
 
 def convolution(narrow: str, dtype: Any) -> Case:
-    """A convolution with channels first and a kernel of ones."""
+    """Returns a convolution with a kernel of ones. The channels are the second dimension of the operand."""
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(dtype), np.ones((4, 5, 2, 1), dtype)
     body = f"""
       %0 = stablehlo.convert %x : (tensor<1x2x9x10x{narrow}>) -> tensor<1x2x9x10xf32>
@@ -50,7 +50,10 @@ def convolution(narrow: str, dtype: Any) -> Case:
 
 
 def groups(count: int, per_group: int, batch: bool) -> Case:
-    """A strided and padded convolution in many groups. With batch groups, the windows are larger than the result."""
+    """Returns a strided and padded convolution in many groups.
+
+    In convolutions with batch groups, the windows are larger than the result.
+    """
     n, size = (count, 9) if batch else (1, 7)
     features, window = (per_group, 8) if batch else (count * per_group, 3)
     x = RNG.integers(-9, 9, (n, features, size, size)).astype(np.float32)
@@ -76,7 +79,7 @@ def groups(count: int, per_group: int, batch: bool) -> Case:
 
 
 def strided_slice(*, has_unit: bool) -> Case:
-    """The sum of rows 1, 5, ... of a matrix. The matrix may have an additional dimension of size 1."""
+    """Returns the sum of every fourth row of a matrix. The matrix may have an additional dimension of size 1."""
     x = RNG.integers(-9, 9, (256, 64)).astype(np.float32)
     unit, bounds = ("1x", "0:1, ") if has_unit else ("", "")
     body = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
@@ -90,7 +93,7 @@ def strided_slice(*, has_unit: bool) -> Case:
 
 
 def one_window() -> Case:
-    """A convolution that has one position of a dilated window, like the kernel gradient of a strided convolution."""
+    """Returns a convolution with one dilated window, as in the kernel gradient of a strided convolution."""
     x, k = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 4, 2, 3), (2, 2, 2, 2)))
     body = """
       %0 = stablehlo.convolution(%x, %k) dim_numbers = [f, 1, 0, b]x[1, o, i, 0]->[f, 0, b, 1],
@@ -103,7 +106,7 @@ def one_window() -> Case:
 
 
 def negated_sum(*, moved: bool = False) -> Case:
-    """Sums of rows of negated numbers; with `moved`, a transpose turns columns into these rows."""
+    """Returns the sums of the rows of a negated matrix. With `moved`, the matrix is transposed after the negation."""
     x = RNG.integers(-9, 9, (64, 8) if moved else (8, 64)).astype(np.float32)
     given = "tensor<64x8xf32>" if moved else "tensor<8x64xf32>"
     rows = f"stablehlo.transpose %0, dims = [1, 0] : ({given}) -> tensor<8x64xf32>"
@@ -117,7 +120,7 @@ def negated_sum(*, moved: bool = False) -> Case:
 
 
 def quantized() -> Case:
-    """A convolution of transposed bytes that represent multiples of a half."""
+    """Returns a convolution of a transposed quantized array."""
     q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(np.float32), np.ones((4, 5, 2, 1), np.float32)
     body = f"""
@@ -135,7 +138,7 @@ def quantized() -> Case:
 
 
 def running() -> Case:
-    """Running sums of complex numbers, as sums over padded windows."""
+    """Returns the cumulative sums of complex numbers, as sums over padded windows."""
     x = (RNG.integers(-20, 20, 8) + 1j * RNG.integers(-20, 20, 8)).astype(np.complex64)
     body = """
       %0 = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
@@ -152,7 +155,7 @@ def running() -> Case:
 
 
 def angles(name: str, exact: Callable[[Array], Array]) -> Case:
-    """Small and large angles, and angles close to multiples of pi / 2."""
+    """Returns a trigonometric function of small and large angles, and of angles close to multiples of pi / 2."""
     places = np.arange(1, 40) * np.pi / 2
     x = np.concatenate([RNG.uniform(-9, 9, 20), places, places * 1e4, -places * 1e30, [1e4, 0.5]]).astype(
         np.float32
@@ -177,7 +180,7 @@ def leading_zeros_of_bytes() -> Case:
 
 
 def as_bf16(body: str, x: Array) -> Case:
-    """Whole numbers in bf16, given as bits."""
+    """Returns a function whose body computes integers in bf16. The result is their bits."""
     body += """
       %1 = stablehlo.bitcast_convert %0 : (tensor<4xbf16>) -> tensor<4xi16>
       return %1 : tensor<4xi16>"""
@@ -186,7 +189,10 @@ def as_bf16(body: str, x: Array) -> Case:
 
 
 def sort() -> Case:
-    """A sort of columns of 300 keys with ties, and of their row indices. A single thread would take 90,000 steps."""
+    """Returns a sort of columns of 300 keys with ties, together with their row indices.
+
+    A single thread would require 90,000 steps for a column.
+    """
     x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
     body = """
       %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>
@@ -202,7 +208,7 @@ def sort() -> Case:
 
 
 def short_sort() -> Case:
-    """A sort of columns short enough for one thread each, if threads did not share memory."""
+    """Returns a sort of short columns. One thread could sort each column if threads did not share memory."""
     x = RNG.standard_normal((70, 70)).astype(np.float32)
     body = """
       %0 = "stablehlo.sort"(%x) ({
@@ -215,7 +221,7 @@ def short_sort() -> Case:
 
 
 def softmax() -> Case:
-    """A softmax along columns: reductions that are broadcast along the reduced dimension."""
+    """Returns a softmax along columns. The results of reductions are broadcast along the reduced dimension."""
     x = RNG.standard_normal((200, 300)).astype(np.float32)
     t, row = "tensor<200x300xf32>", "tensor<300xf32>"
     body = f"""
@@ -236,7 +242,7 @@ def softmax() -> Case:
 
 
 def counts() -> Case:
-    """A histogram of 70,000 numbers."""
+    """Returns a histogram of 70,000 numbers."""
     n = 70_000
     x = RNG.integers(0, 5, (n, 1)).astype(np.int32)
     body = f"""
@@ -255,7 +261,7 @@ def counts() -> Case:
 
 
 def greatest() -> Case:
-    """The index of the largest of 70,000 numbers."""
+    """Returns a reduction that finds the index of the largest of 70,000 numbers."""
     n = 70_000
     x = RNG.normal(size=n).astype(np.float32)
     x[-5] = 9
@@ -276,7 +282,7 @@ def greatest() -> Case:
 
 
 def table() -> Case:
-    """A constant of complex numbers."""
+    """Returns a function with a constant array of complex numbers."""
     body = """%t = stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]> : tensor<3xcomplex<f32>>
       %0 = stablehlo.real %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
       %1 = stablehlo.imag %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
@@ -293,7 +299,7 @@ def table() -> Case:
 
 
 def half_product(batches: int, rows: int, columns: int, terms: int) -> Case:
-    """Batches of f16 products; with 100 terms, tiles of 16 are incomplete."""
+    """Returns products of f16 matrices. If the number of terms is 100, tiles of 16 terms are incomplete."""
     x, y = (RNG.integers(-3, 4, (batches, terms, n)).astype(np.float16) for n in (rows, columns))
     tx, ty, tz = (
         f"tensor<{batches}x{m}x{n}xf16>" for m, n in ((terms, rows), (terms, columns), (rows, columns))

@@ -1,4 +1,4 @@
-"""Sums of f16 that IREE without tiduc adds in f16, where 2,048 + 1 is 2,048; see `iree_cases.py`."""
+"""Test cases with sums of f16 numbers, which IREE without tiduc adds in f16. In f16, 2,048 + 1 is rounded to 2,048."""
 
 import numpy as np
 

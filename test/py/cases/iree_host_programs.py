@@ -1,4 +1,4 @@
-"""Programs for which IREE emits wrong code for its virtual machine, or code that does not check its arguments."""
+"""Programs for which IREE emits wrong code for its virtual machine, or code that does not check the arguments."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ C, Z, U = "tensor<5xcomplex<f64>>", "tensor<complex<f64>>", "tensor<2xcomplex<f6
 
 
 class HostProgram(NamedTuple):
-    """A program, the arguments of its last call, and the arguments of earlier calls.
+    """A program with the arguments of its last call and of earlier calls.
 
-    The last call must give the reference interpreter's results, or an error if `refused`.
+    The last call must give the results of the reference interpreter. If `refused` is True, it must end with an error.
     """
 
     text: str
@@ -45,7 +45,7 @@ LOOPS_FROM_ONE_ARRAY = f"""func.func @main(%x: {V}, %n: {INDEX}) -> ({V}, {V}) {
   return %y, %z : {V}, {V}
 }}
 """
-"""Two loops that start from one array. If the first loop runs no iteration, the array is its result."""
+"""Two loops that begin with the same array. If the first loop has no iterations, this array is the loop's result."""
 
 COUNTER_BESIDE_SIZES = f"""func.func @main(%arg0: {C}, %arg1: {Z}, %arg2: {INDEX}) -> ({Z}, {C}, {INDEX}) {{
   %c = stablehlo.constant dense<0> : {INDEX}
@@ -97,8 +97,8 @@ COUNTER_BESIDE_SIZES = f"""func.func @main(%arg0: {C}, %arg1: {Z}, %arg2: {INDEX
 """
 """A loop whose counter IREE passes together with the sizes of two buffers.
 
-The text is the output of `tidu-legalize-for-iree`: with other ops, IREE chooses other registers, and the result may be
-right.
+The text is the output of `tidu-legalize-for-iree`. With other ops, IREE chooses other registers, and the results may be
+correct.
 """
 
 TWICE = """func.func @main(%x: tensor<3xf32>) -> tensor<6xf32> {
@@ -118,7 +118,7 @@ SUM = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> 
   return %0 : tensor<?xf32>
 }
 """
-"""A sum. Its first operand is the shorter one, so that IREE reads no memory outside an array."""
+"""A sum of two arrays. The arguments are such that the first array is shorter, so that IREE reads no other memory."""
 
 A, B = np.float32([0.1, 0.2, -0.3, 0.5]), np.float32([1, 2, 3])
 

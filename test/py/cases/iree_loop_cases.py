@@ -1,4 +1,4 @@
-"""Loops that IREE without tiduc cannot compile, or exhausts memory on; see `iree_cases.py`."""
+"""Test cases with loops that IREE without tiduc cannot compile, or whose compilation exhausts the memory."""
 
 import numpy as np
 
@@ -8,7 +8,10 @@ ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
 def counting_loop(condition: str, following: str, result: str, by_way_of: str = "i32") -> str:
-    """A loop that multiplies x by its counter, which goes from 3 up to the limit 6. %f is the counter as f64."""
+    """Returns the body of a function with a loop that multiplies x by the counter.
+
+    The counter has the values 3, 4 and 5. In the loop, %f is the counter as f64.
+    """
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
       %step = stablehlo.constant dense<1> : tensor<i32>

@@ -1,4 +1,4 @@
-"""Two max-pools with results of equal size, which IREE without tiduc rejects; see `iree_programs.py`."""
+"""A program with two max-pools whose results have the same size. IREE without tiduc rejects this program."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<192x55x55xf32>) -> (tensor<192x27x27xf32>, tensor<192
 
 
 def pooled(x: Array, stride: int) -> Array:
-    """The largest elements of 3 x 3 windows."""
+    """Returns the largest element of each 3 x 3 window."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
     return np.asarray(windows[:, ::stride, ::stride].max((-2, -1)))
 
@@ -35,4 +35,4 @@ def pooled(x: Array, stride: int) -> Array:
 IMAGE = np.random.default_rng(1).permutation(192 * 55 * 55).reshape(192, 55, 55).astype(np.float32)
 _POOLED = pooled(IMAGE, 2)
 POOLS = _POOLED, pooled(np.pad(_POOLED, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf), 1)
-"""The results for `IMAGE`, which take the reference interpreter 12 s."""
+"""The results of the program for `IMAGE`. The reference interpreter would require 12 s to compute them."""

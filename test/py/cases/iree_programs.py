@@ -1,4 +1,4 @@
-"""Programs of several ops or results that IREE without tiduc gets wrong or rejects; see `witnesses.py`."""
+"""Programs with several ops or results that IREE without tiduc rejects, or for which it computes wrong results."""
 
 import ml_dtypes
 import numpy as np
@@ -61,7 +61,7 @@ func.func @main(%x: tensor<3x5x4xf64>, %i: tensor<3x5x1xi32>) -> tensor<3x5xf64>
   return %2 : tensor<3x5xf64>
 }
 """
-"""Elements of a strided column. `jnp.linalg.solve(a, a[..., :1])` permutes such columns."""
+"""A gather of elements of a strided column. `jnp.linalg.solve(a, a[..., :1])` permutes such a column."""
 WINDOWS_OVER_NOTHING = """
 func.func @main(%x: tensor<0xi16>, %y: tensor<0xi16>) -> (tensor<1xi16>, tensor<1xi16>) {
   %zero = stablehlo.constant dense<0> : tensor<i16>
@@ -380,4 +380,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         (np.abs(FLOATS),),
     ),
 }
-"""The text, the arguments and the expected results by name. None stands for the reference interpreter's results."""
+"""Maps the names of witnesses to programs, arguments and expected results.
+
+None stands for the results of the reference interpreter.
+"""

@@ -1,7 +1,7 @@
-"""Index arrays that begin with a constant, and are so large that IREE computes parts of them when it loads the module.
+"""A program with large index arrays, parts of which IREE computes when it loads the module.
 
-PyTorch emits such arrays for bilinear resizing: the index arrays of its gathers begin with the number of the image, 0.
-IREE filled one array for all index arrays, so that half of the elements were wrong.
+PyTorch emits such index arrays for bilinear resizing. Each index begins with the number of the image, which is the
+constant 0. IREE without tiduc stores several index arrays in one array, so that half of the elements are wrong.
 """
 
 from typing import Any
@@ -65,12 +65,15 @@ return %result : {RESULT}
 
 
 def resized(start: int) -> str:
-    """The program whose index arrays begin with this number. A gather clamps the number to the only image."""
+    """Returns the program whose indices begin with this number. A gather clamps it to 0, because there is one image."""
     return _TEXT.replace("START", str(start))
 
 
 def arguments(rng: Any) -> list[Any]:
-    """A large and a small image, rows and columns of the small image, and rows and columns of the large image."""
+    """Draws the arguments of the program.
+
+    They are a large and a small image, rows and columns of the small image, and rows and columns of the large image.
+    """
     images = [rng.standard_normal((1, 256, n)).astype(np.float32) for n in (1024, 256)]
     rows, columns = rng.integers(0, 16, (2, 32))
     low, high = rng.integers(0, 32, (2, 32))
@@ -78,7 +81,7 @@ def arguments(rng: Any) -> list[Any]:
 
 
 def expected(x: Any, y: Any, rows: Any, columns: Any, low: Any, high: Any) -> Any:
-    """The result, computed by NumPy."""
+    """Computes the result of the program with NumPy."""
     large, small = x.reshape(256, 32, 32), y.reshape(256, 16, 16)
     last = np.full(32, 15)
     parts = [small[:, i[:, None], j] for i in (rows[:, 0], last) for j in (columns, last)]

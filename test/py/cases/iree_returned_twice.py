@@ -1,4 +1,7 @@
-"""Conditionals that return one array twice, which IREE without tiduc gets wrong or rejects; see `iree_programs.py`."""
+"""Programs with conditionals that return the same array twice.
+
+IREE without tiduc rejects these programs or computes wrong results for them.
+"""
 
 import numpy as np
 
@@ -19,7 +22,7 @@ func.func @main(%x: {V}, %y: {V}, %u: tensor<1xf32>, %s: tensor<f32>, %k: tensor
   return %3 : {V}
 }}
 """
-"""Two results of the first branch are the same array of zeros, and the first result is updated."""
+"""Several results of a branch are the same array of zeros. The program updates one of these results."""
 
 TABLE_OF_A_BRANCH = """
 func.func @main(%p: tensor<i1>, %x: tensor<3xf32>, %s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<3xf32>) {
@@ -36,7 +39,7 @@ func.func @main(%p: tensor<i1>, %x: tensor<3xf32>, %s: tensor<f32>) -> (tensor<f
   return %y#0, %y#1, %y#2 : tensor<f32>, tensor<f32>, tensor<3xf32>
 }
 """
-"""One branch returns an array and a view of it; the other branch returns a number twice and a constant."""
+"""One branch returns an array and a view of this array. The other branch returns a number twice, and a constant."""
 
 RETURNED = {
     "table_of_a_branch": (

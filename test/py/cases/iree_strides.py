@@ -1,4 +1,4 @@
-"""Windows of one element with strides, over arrays that other ops read whole; see `iree_programs.py`."""
+"""Programs with strided windows of one element. Other ops read all elements of the same arrays."""
 
 import numpy as np
 
@@ -44,4 +44,7 @@ STRIDES = {
     "strided_windows_of_one_element": (STRIDED_WINDOWS, (_numbers(4, 4), _numbers(4, 4)), None),
     "strided_scaling": (STRIDED_SCALING, (_numbers(1, 2, 4), _numbers(1, 2, 4), _numbers(2, 1, 1)), None),
 }
-"""For each witness: the program, its arguments, and None, since the reference interpreter computes the results."""
+"""Maps the names of witnesses to programs and arguments.
+
+None stands for the expected results, which the reference interpreter computes.
+"""

@@ -1,4 +1,7 @@
-"""Sums that IREE without tiduc rejects: einsums that sum an operand, products with a broadcast, sums of many arrays."""
+"""Programs with sums that IREE without tiduc rejects.
+
+They are einsums that sum an operand, products with a broadcast array, and sums of many arrays.
+"""
 
 import numpy as np
 
@@ -45,7 +48,7 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
   return %1 : tensor<1x4x1xf32>
 }
 """
-"""A convolution with one window. Its kernel repeats three numbers."""
+"""A convolution with one window, whose kernel repeats three numbers."""
 
 CONVOLUTION_OF_BROADCAST_SUMS = """
 func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
@@ -58,7 +61,7 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
   return %3 : tensor<1x4x1xf32>
 }
 """
-"""A convolution with one window. Its kernel repeats sums of three numbers and their exponentials."""
+"""A convolution with one window. Three numbers are added to their exponentials and repeated as the kernel."""
 
 CONVOLUTION_OF_BROADCAST_BY_POINTS = """
 func.func @main(%x: tensor<1x2x3x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x3x1xf32> {
@@ -69,7 +72,10 @@ func.func @main(%x: tensor<1x2x3x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x3x1xf3
   return %1 : tensor<1x4x3x1xf32>
 }
 """
-"""Convolution with one window along one dimension and a kernel of size 1 along the other. Its kernel is a broadcast."""
+"""A convolution whose kernel is a broadcast array.
+
+It has one window along one dimension. Along the other dimension, the kernel has the size 1.
+"""
 
 SUM_OF_MANY_ARRAYS = f"""
 func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor<f32> {{

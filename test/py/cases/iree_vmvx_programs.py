@@ -1,4 +1,7 @@
-"""Ops that IREE without tiduc gets wrong or rejects for vmvx, but not for CPUs; see `witnesses.py`."""
+"""Programs that IREE without tiduc rejects for vmvx, or for which it computes wrong results there.
+
+On CPUs, IREE compiles these programs correctly.
+"""
 
 from typing import Any
 
@@ -10,11 +13,11 @@ Program = tuple[str, tuple[Array, ...], tuple[Array, ...]]
 
 
 RESULTS = {("compare GE,", "bool"): "i1", ("is_finite", "bool"): "i1", ("convert", "int32"): "i32"}
-"""The element types of results whose type differs from that of the operands."""
+"""Maps ops and NumPy types of expected results to element types, if the results have another type than the operands."""
 
 
 def elementwise(op: str, type_: str, *arguments: Array, expected: Any) -> Program:
-    """A program with one op on arrays of one type."""
+    """Returns a program with one elementwise op, its arguments, and its expected results."""
     n = len(arguments[0])
     result = RESULTS.get((op, expected.dtype.name), type_)
     names = ", ".join(f"%x{i}" for i in range(len(arguments)))
@@ -71,4 +74,4 @@ VMVX = {
         "sign", "f32", np.float32([2, -3, 0, NAN, -INF]), expected=np.float32([1, -1, 0, NAN, -1])
     ),
 }
-"""The text, the arguments and the expected results by name."""
+"""Maps the names of witnesses to programs, arguments and expected results."""

@@ -1,4 +1,4 @@
-"""Windows and padding that IREE without tiduc rejects or gets wrong; see `iree_cases.py`."""
+"""Test cases with windows and padding that IREE without tiduc rejects, or for which it computes wrong results."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ IMAGE = RNG.permutation(25).reshape(5, 5).astype(np.float32) // 4
 
 
 def chosen(x: Array, source: Array) -> Array:
-    """select_and_scatter with 3 x 3 windows and stride 2; of equal maxima, it selects the first."""
+    """Computes a select_and_scatter with 3 x 3 windows and stride 2. Among equal maxima, the first one is selected."""
     y = np.zeros_like(x)
     padded = np.pad(x, 1, constant_values=-INF)
     for (i, j), v in np.ndenumerate(source):

@@ -1,4 +1,4 @@
-"""Loops that become single dispatches, for `test_iree_loops_to_kernels.py`."""
+"""Loops that tiduc compiles to single dispatches of IREE, for `test_iree_loops_to_kernels.py`."""
 
 from cases.looping import looping
 
@@ -6,7 +6,10 @@ V, M = "tensor<6xf64>", "tensor<6x6xf64>"
 
 
 def summed(other: str) -> str:
-    """A loop whose inner loop adds to the first carried value, %a; then `other` computes %q for the second one, %b."""
+    """Returns the text of a loop that contains another loop.
+
+    The inner loop adds to the first carried value, %a. The ops in `other` must define %q, the following value of %b.
+    """
     text = looping(
         f"{V} {V}",
         f"""%ten = stablehlo.constant dense<10> : tensor<i32>

@@ -1,4 +1,4 @@
-"""Gradients of JAX loops as text, and the values that their loops carry."""
+"""Returns the gradients of JAX loops as text, and the types of the values that loops carry."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def random(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def stacks(text: str, n: int) -> list[str]:
-    """The types of all loop-carried values with `n` entries along the first dimension."""
+    """Returns the types of the values that loops carry and whose first dimension has the size `n`."""
     loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
     return [
         t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))

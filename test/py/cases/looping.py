@@ -1,4 +1,4 @@
-"""Loops that IREE runs as kernels, and arguments for them."""
+"""Writes loops that IREE runs as kernels, and draws arguments for programs."""
 
 from typing import Any
 
@@ -11,9 +11,10 @@ Array = NDArray[Any]
 
 
 def looping(carries: str, body: str, count: int = 7) -> str:
-    """A loop of `count` iterations that carries %a, %b, ... of these types.
+    """Returns the text of a loop with `count` iterations.
 
-    The body defines the next values %p, %q, ...
+    The loop carries values with these types, which are named %a, %b, and so on. The body must define the following
+    values, which are named %p, %q, and so on.
     """
     types = carries.split()
     names, news = "abcdef"[: len(types)], "pqrstu"[: len(types)]
@@ -39,7 +40,7 @@ def looping(carries: str, body: str, count: int = 7) -> str:
 
 
 def drawn(text: str) -> list[Array]:
-    """Random arguments for a program."""
+    """Draws arguments for a program."""
     rng = np.random.default_rng(0)
     inputs = (value.type for value in tiduc.load(text).signature.inputs)
     return [np.asarray(rng.uniform(-1, 1, t.shape) * 3).astype(t.dtype) for t in inputs]

@@ -1,4 +1,4 @@
-"""Graphs for tests of memory budgets, and the exact answers for them."""
+"""Creates graphs for tests of memory budgets, and computes their lowest peaks."""
 
 import functools
 import heapq
@@ -15,9 +15,10 @@ MIB = 2**20
 
 
 def graph_of(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> Graph:
-    """A graph of ops that compilers cannot fuse: op i returns `sizes[i]` MiB, and reads results of the ops `needs[i]`.
+    """Returns a graph of ops that compilers cannot fuse.
 
-    Ops without `needs` read an argument of one byte.
+    Op i returns an array of `sizes[i]` MiB. Its operands are the results of the ops `needs[i]`, or an argument of one
+    byte if `needs[i]` is empty.
     """
     graph = Graph("main", ir.Location.unknown(context()))
     with context(), ir.Location.unknown():
@@ -34,7 +35,10 @@ def graph_of(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequ
 
 
 def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], list[int]]:
-    """A random graph in which every op is needed: sizes from 1 to 8 MiB, needs, and outputs."""
+    """Draws the arguments of `graph_of` for a random graph.
+
+    The sizes are from 1 to 8 MiB. The outputs are the results that no other op reads.
+    """
     source = random.Random(seed)
     sizes = [source.randint(1, 8) for _ in range(count)]
     needs = [sorted(source.sample(range(i), min(i, source.randint(1, 3)))) for i in range(count)]
@@ -43,9 +47,9 @@ def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], l
 
 
 def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
-    """The lowest peak of all schedules, including recomputation, in MiB. It searches over the sets of live results.
+    """Returns the lowest peak in MiB of all schedules, which may compute results several times.
 
-    An output is live from its op to the end.
+    The search goes over all sets of live results. An output is live from its op to the end.
     """
     goal = set(outputs)
     total, taken = sum(sizes[i] for i in outputs), [0 if i in goal else n for i, n in enumerate(sizes)]
@@ -74,9 +78,10 @@ def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: S
 
 
 def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a chain: `layers` steps forward, and as many steps back, each of which reads the input of a step.
+    """Returns the arguments of `graph_of` for the gradient of a chain of `layers` steps.
 
-    Each result has 1 MiB.
+    The reverse pass has the same number of steps. Each of its steps reads a result of the forward pass. All results
+    have 1 MiB.
     """
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(layers)]
     for i in reversed(range(layers)):
@@ -86,9 +91,10 @@ def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 
 @functools.cache
 def binomial(steps: int, checkpoints: int) -> int:
-    """The least number of forward steps that reverse a chain of `steps` steps with `checkpoints` checkpoints.
+    """Returns the least number of forward steps for the reversal of a chain of `steps` steps.
 
-    Griewank, Walther (2000): r steps - C(checkpoints + r, r - 1), where r is the number of sweeps.
+    The memory holds `checkpoints` checkpoints. By Griewank and Walther (2000), the number is
+    r steps - C(checkpoints + r, r - 1), where r is the number of times that a step is computed at most.
     """
     import math
 

@@ -1,9 +1,11 @@
-"""A script for several processes: python on_processes.py ACTION FOLDER, with the variables of a launcher.
+"""Runs an action in each of several processes, which have the environment variables of a launcher.
 
-save      places a state by parts, and saves it
-restore   restores the state, and compares each shard
-raise     process 1 raises an error while the others wait for it
-kill      process 1 kills itself while the others wait for it
+    python on_processes.py ACTION FOLDER
+
+save      creates sharded arrays from parts, and saves them
+restore   restores the sharded arrays, and compares each shard
+raise     raises an error in process 1 while the other processes wait for it
+kill      kills process 1 while the other processes wait for it
 """
 
 import os
@@ -64,7 +66,7 @@ def main(action: str, folder: Path) -> None:
 
 
 def by_parts(name: str, run: XlaExecutable):  # type: ignore[no-untyped-def]
-    """A function that reads parts of an array, and checks that no other process needs them."""
+    """Returns a function that reads a part of an array, and asserts that a device of this process stores the part."""
     mine = run.shardings[name].addressable_devices_indices_map(ARRAYS[name].shape).values()  # type: ignore[attr-defined]
 
     def read(part: tuple[slice, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Random programs of loops and branches that share, update and swap arrays of one type."""
+"""Random programs with loops and branches, which share, update and swap arrays of one type."""
 
 import random
 
@@ -8,7 +8,7 @@ INDEX = "tensor<i32>"
 
 
 class RandomLoops:
-    """The text of a random function of two arrays and a number. It returns every array that it computes."""
+    """Writes a random function of two arrays and a number. The function returns every array that it computes."""
 
     def __init__(self, seed: int) -> None:
         self._random, self._lines, self._count = random.Random(seed), list[str](), 0
@@ -31,7 +31,10 @@ class RandomLoops:
         return f"%v{self._count}"
 
     def _block(self, arrays: list[str], at: str, depth: int, count: int) -> list[str]:
-        """The given arrays, followed by the results of `count` random ops on them; `at` is an index."""
+        """Adds `count` random ops on the arrays, and returns the arrays followed by their results.
+
+        `at` is the index that updates and views use.
+        """
         for _ in range(count):
             ways = [self._update, self._update, self._add, self._reverse, self._view, self._select]
             ways += [self._loop, self._loop, self._loop] if depth < 2 else []
@@ -44,7 +47,7 @@ class RandomLoops:
         return [self._updated(x, y, at)]
 
     def _updated(self, x: str, y: str, at: str) -> str:
-        """x with row `at` + 1 replaced by row 2 of y plus `at`."""
+        """Adds ops that replace row `at` + 1 of x by (row 2 of y) + `at`."""
         row, ones, more, new, i = (self._name() for _ in range(5))
         self._emit(f"{row} = stablehlo.slice {y} [2:3, 0:3] : ({ARRAY}) -> {ROW}")
         self._emit(f"{ones} = stablehlo.broadcast_in_dim {at}, dims = [] : ({INDEX}) -> {ROW}")
@@ -81,7 +84,10 @@ class RandomLoops:
         return self._one(f"compare LT, {at}, {limit} : ({INDEX}, {INDEX}) -> tensor<i1>")[0]
 
     def _loop(self, arrays: list[str], at: str, depth: int) -> list[str]:
-        """The results of a loop. The first carried values are only updated; the others may be read and swapped."""
+        """Adds a loop and returns its results.
+
+        The first carried values are only updated. The others may also be read and swapped.
+        """
         alone, others = self._random.randint(0, 2), self._random.randint(0, 2)
         initial = self._random.choices(arrays, k=alone + others)
         result, i, *carries = (self._name() for _ in range(2 + len(initial)))

@@ -1,4 +1,4 @@
-"""Programs that draw random numbers."""
+"""Writes programs that draw random numbers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Array = np.ndarray[Any, Any]
 
 
 def rng(name: str, a: str, b: str, type_: str, distribution: str = "UNIFORM") -> str:
-    """The line that draws an array of a type such as 4xf32. The sizes are the value %sizes."""
+    """Returns the line of an op that draws an array. Its type is for example 4xf32. Its sizes are the value %sizes."""
     scalar, rank = type_.split("x")[-1], type_.count("x")
     return (
         f"%{name} = stablehlo.rng %{a}, %{b}, %sizes, distribution = {distribution}"
@@ -17,7 +17,7 @@ def rng(name: str, a: str, b: str, type_: str, distribution: str = "UNIFORM") ->
 
 
 def drawn(distribution: str, element: str, a: str, b: str, count: int) -> str:
-    """A program that draws numbers and returns them."""
+    """Returns the text of a program that draws numbers and returns them."""
     return f"""func.func @main() -> tensor<{count}x{element}> {{
       %a = stablehlo.constant dense<{a}> : tensor<{element}>
       %b = stablehlo.constant dense<{b}> : tensor<{element}>
@@ -43,7 +43,7 @@ DROPOUTS = f"""func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf3
 
 
 def loop(count: int, body: str, value: str = "%u") -> str:
-    """A program whose loop writes row i in iteration i: row i of x times a value that the body computes."""
+    """Returns the text of a program with a loop. Iteration i writes row i of x times the value that `body` computes."""
     rows, row = f"tensor<{count}x4xf32>", "tensor<1x4xf32>"
     return f"""func.func @main(%x: {rows}) -> {rows} {{
       {UNIT}

@@ -1,4 +1,4 @@
-"""Two programs for the tests of static libraries: a layer of a network, and a loop of a dynamic trip count."""
+"""Two programs for tests of static libraries: a layer of a network, and a loop with a dynamic trip count."""
 
 LAYER = """func.func @main(%w: tensor<16x3xf32>, %x: tensor<8x3xf32>) -> tensor<f32> {
   %b = stablehlo.constant dense<[1.0, 2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>

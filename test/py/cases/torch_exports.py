@@ -1,4 +1,4 @@
-"""Programs that `torch.export.save` writes: a small program for each feature of an export."""
+"""Small PyTorch programs, one for each feature of the files that `torch.export.save` writes."""
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -15,7 +15,7 @@ X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
 class Function(nn.Module):  # type: ignore[misc,name-defined]
-    """A module that computes a function."""
+    """A module whose forward function is `function`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Function(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """Two layers that share a weight, and a view of a weight."""
+    """A module with two layers that share a weight, and with a buffer that is a view of this weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Tied(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Buffers(nn.Module):  # type: ignore[misc,name-defined]
-    """Buffers of each kind: updated, not persistent, of integers, and shared; and a frozen parameter."""
+    """A module with buffers that are updated, not persistent, of integers, or views, and with a frozen parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Buffers(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Named(nn.Module):  # type: ignore[misc,name-defined]
-    """Modules with unusual names, and inputs in containers."""
+    """A module whose submodules have unusual names, and whose inputs are in containers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class WithoutGradient(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Blocks(nn.Module):  # type: ignore[misc,name-defined]
-    """A network that updates running means in training mode."""
+    """A network that updates running means of a batch normalization in training mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Blocks(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Square(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    """A square whose own derivative is 3 x, on purpose, so that no formula gives it."""
+    """A square with a custom derivative. It is 3 x, so that tests can tell it from the correct derivative 2 x."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -140,17 +140,17 @@ def _case(module: Any, *arguments: Any, shapes: Any = None, **keywords: Any) -> 
 
 
 REFUSED = ("a multiple of a size", "a size of another")
-"""Programs that PyTorch cannot decompose after it has loaded them from a file."""
+"""The names of programs that PyTorch cannot decompose after it has loaded them from a file."""
 
 
 def cases() -> dict[str, Case]:
-    """The programs by name. All weights come from one seed."""
+    """Maps names to programs. All weights are drawn from one seed."""
     torch.manual_seed(0)
     return {**_of_sizes(), **_of_modules(), **_of_functions()}
 
 
 def _of_sizes() -> dict[str, Case]:
-    """Programs with dynamic sizes."""
+    """Returns the programs with dynamic sizes."""
     rows = {0: N}
     sequence = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
     return {
@@ -188,7 +188,7 @@ def _of_sizes() -> dict[str, Case]:
 
 
 def _of_modules() -> dict[str, Case]:
-    """Programs with weights and buffers, and programs with control flow."""
+    """Returns the programs with weights, buffers or control flow."""
     ints = torch.tensor([[1, 0, 2]])
     sequence = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
     return {
@@ -217,7 +217,7 @@ def _of_modules() -> dict[str, Case]:
 
 
 def _of_functions() -> dict[str, Case]:
-    """Programs of a single function."""
+    """Returns the programs that consist of one function."""
     return {
         "constants": _case(lambda x: x @ torch.eye(4) + torch.tensor([1, 2, 3, 4.5]) + torch.tensor(2), X),
         "changes in place": _case(lambda x: x.clone().mul_(2).add_(1)[1:].zero_() + x[1:], X),
@@ -265,7 +265,7 @@ def _of_functions() -> dict[str, Case]:
 
 
 def exported(name: str, decomposed: bool = False) -> Any:
-    """The `ExportedProgram` of a program."""
+    """Exports the program `name` with `torch.export.export`."""
     module, arguments, keywords, shapes = cases()[name]
     program = torch.export.export(module, arguments, keywords, dynamic_shapes=shapes, strict=False)
     return program.run_decompositions() if decomposed else program

@@ -1,4 +1,4 @@
-"""Programs with ops for which only users have rules: a composite, and an op of a foreign dialect."""
+"""Programs with a composite and with an op of a foreign dialect. Only users can define rules for them."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ SCALAR = "(tensor<f64>) -> tensor<f64>"
 
 
 def function(body: str, arguments: str = "%x: tensor<f64>", result: str = "tensor<f64>") -> str:
-    """The text of a program that returns %y."""
+    """Returns the text of a program with this body. The program returns %y."""
     return f"func.func @main({arguments}) -> {result} {{\n{body}\n return %y : {result}\n}}\n"
 
 
 def unary(op: str) -> str:
-    """A program with one op on %x."""
+    """Returns the text of a program that applies one op to %x."""
     return function(f" %y = {op} : {SCALAR}")
 
 
@@ -37,5 +37,5 @@ FOREIGN = unary('"foreign.erfcx"(%x)')
 
 
 def three_squares(b: Any, x: Any, y: Any) -> Any:
-    """The derivative of the cube."""
+    """Emits the derivative 3 x y of the cube. The builder is `b`."""
     return b.multiply(b.constant(3, x.type), b.multiply(x, x))

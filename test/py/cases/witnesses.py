@@ -1,7 +1,8 @@
-"""The witnesses of the records of faults: programs that IREE without tiduc gets wrong, rejects, or crashes on.
+"""Finds the witnesses of IREE's faults.
 
-A witness is named after a case, with an optional target and kind before the name. `power` is compiled for CPUs, and
-`dynamic/gather` has dynamic shapes. `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`,
+A witness is a program that IREE without tiduc rejects, that crashes IREE, or for which IREE computes wrong results. Its
+name is the name of a test case, optionally with a target and a kind before it. For example, `power` is compiled for
+CPUs, and `dynamic/gather` has dynamic sizes. `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`,
 `vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
 """
 
@@ -29,9 +30,10 @@ TARGETS = {"cuda": "cuda", "threads": "cpu-threads", "vulkan": "vulkan:llvmpipe"
 
 @dataclass(frozen=True)
 class Witness:
-    """A program with one function `main`, its arguments and expected results; `known` is the text with static sizes.
+    """A program with one function `main`, its arguments, and its expected results.
 
-    `earlier` has the arguments of earlier calls. If `refused`, the last call must end with an error.
+    `known` is the text with static sizes. `earlier` contains the arguments of earlier calls. `refused` states that the
+    last call must end with an error.
     """
 
     text: str
@@ -44,14 +46,14 @@ class Witness:
     refused: bool = False
 
     def results(self) -> tuple[Array, ...]:
-        """The given expected results, or else those of the reference interpreter."""
+        """Returns the expected results if they are given, or else those of the reference interpreter."""
         if self.expected is not None:
             return self.expected
         return evaluate(self.known or self.text, self.arguments)
 
     def agrees(self, results: Sequence[Array]) -> bool:
-        """Whether the results equal the expected results up to the tolerance `rtol`."""
-        # Elements near 0 may be sums of larger numbers, so their error is absolute.
+        """Returns whether the results equal the expected results up to the tolerance `rtol`."""
+        # Elements near 0 may be sums of larger numbers. The tolerance is then also absolute.
         nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
@@ -59,9 +61,9 @@ class Witness:
         )
 
     def holds(self, run: Executable) -> bool:
-        """Whether the last call gives the expected results or the expected error."""
+        """Returns whether the last call gives the expected results or the expected error."""
         try:
-            # Earlier results stay on the device, so that later results use other memory.
+            # The results of earlier calls stay on the device, so that the last call gets other memory.
             earlier = [run.keep(*arguments) for arguments in self.earlier]
             results = run(*self.arguments)
             del earlier
@@ -71,7 +73,7 @@ class Witness:
 
 
 def find_witness(name: str) -> Witness:
-    """The witness with this name; raises `KeyError` if there is none."""
+    """Returns the witness with this name. Raises `KeyError` if it does not exist."""
     if name in PROGRAMS or name in DISPATCHES:
         text, arguments, expected = PROGRAMS[name] if name in PROGRAMS else DISPATCHES[name]
         rtol = 1e-5 if expected is not None or name == "null_reference" else 0.0
@@ -99,9 +101,9 @@ def _target(name: str) -> str:
 
 
 def fails_alone(witness: Witness) -> bool:
-    """Whether IREE without tiduc rejects or does not load the witness, or gives other results.
+    """Returns whether IREE without tiduc cannot compile or load the witness, or computes other results.
 
-    Runs it in this process.
+    The program runs in this process.
     """
     vmfb = compiled_alone(witness.text, witness.target)
     try:
@@ -111,7 +113,7 @@ def fails_alone(witness: Witness) -> bool:
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
-    """The module that IREE's compiler emits without tiduc's rewrites; None if it fails."""
+    """Returns the module that IREE's compiler emits without tiduc's rewrites, or None if the compiler fails."""
     described = find_target(target)
     command = [find_tool("iree-compile"), *described.flags, *_linkers(described), "-", "-o", "-"]
     environment = environment_of_compilers(tempfile.gettempdir())
