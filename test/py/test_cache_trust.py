@@ -46,7 +46,8 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, of_parent: 
         cache.write(OTHER, b"module")
         assert cache.read(KEY) is None
     assert [str(each.message) for each in raised] == [
-        f"the cache of compiled modules is not used: others may write to {writable} (`chmod go-w` removes the permission)"
+        f"the cache of compiled modules is not used: others may write to {writable} "
+        "(`chmod go-w` removes the permission)"
     ]
     assert [entry.name for entry in folder.iterdir()] == [f"{KEY}.vmfb"]
     with pytest.raises(TiducError, match="nothing is removed: others may write"):
@@ -224,7 +225,8 @@ def test_the_command_line_says_it_once_and_compiles(
     with warnings.catch_warnings():
         assert run(["compile", *files, "-o", str(tmp_path / "out")]) == 0
     assert capfd.readouterr().err == (
-        f"warning: the cache of compiled modules is not used: others may write to {folder} (`chmod go-w` removes the permission)\n"
+        f"warning: the cache of compiled modules is not used: others may write to {folder} "
+        "(`chmod go-w` removes the permission)\n"
     )
     assert len(list((tmp_path / "out").iterdir())) == 2 and not list(folder.iterdir())
     assert run(["cache", "info"]) == 0
