@@ -46,6 +46,7 @@ from tiduc.backends.iree.faults.updates_after_reads import updates_after_reads
 from tiduc.backends.iree.faults.widen_float8 import widen_float8
 from tiduc.backends.iree.faults.widen_sums import widen_sums
 from tiduc.backends.iree.faults.write_results_last import write_results_last
+from tiduc.backends.iree.missing.drop_shardings import drop_shardings
 from tiduc.backends.iree.missing.expand_composites import expand_composites
 from tiduc.backends.iree.missing.refuse_unsupported import refuse_unsupported
 from tiduc.backends.iree.settings import Settings
@@ -147,6 +148,7 @@ PIPELINE = (
         "Makes loops of known trip count count from zero, because IREE keeps such counters on the host.",
         on="all",
     ),
+    Entry("legal", drop_shardings, "Removes shardings, because an IREE module runs on one device."),
     Entry(
         "legal",
         refuse_unsupported,

@@ -10,10 +10,13 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.errors import InputError
+from tiduc.dialect.graph.functions import replace, within
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.shardy import CONSTRAINTS
 
 _LEGAL = (
     "builtin.module(func.func("
@@ -29,6 +32,7 @@ class PreparedFunction:
         self._module = parse(inlined(text))  # inlines resources, because the interpreter reads them wrongly
         function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
         self._type = ir.TypeAttr(function.attributes["function_type"]).value
+        _drop_constraints(self._module)
         run_passes(self._module.operation, _LEGAL)
         _reorder_convolutions(self._module)
         _fill_empty_products(self._module)
@@ -74,6 +78,13 @@ def run(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...
 
 def _symbol(op: IrOp) -> str:
     return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+
+
+def _drop_constraints(module: ir.Module) -> None:
+    """Replaces sharding constraints by their operands, because the interpreter runs on one device."""
+    for op in within(module.operation, (CUSTOM_CALL,)):
+        if call_target(op) in CONSTRAINTS:
+            replace(op, list(op.operands))
 
 
 def _split_complex(

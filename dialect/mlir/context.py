@@ -214,14 +214,13 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         if isinstance(text, bytes) and is_portable(text):
             return _deserialize(text, file)
         _check(text, file)
-        if (spelled := _with_shardy(text)) is not None:
-            module = _parsed(ir.Module.parse, spelled, _with(dialects, shardy.DIALECT), len(spelled))
-            _check_module(module, spelled, file)
+        spelled = _with_shardy(text)
+        source, known = (text, dialects) if spelled is None else (spelled, _with(dialects, shardy.DIALECT))
+        module = _parsed(ir.Module.parse, source, known, len(source))
+        _check_module(module, source, file)
+        _name_arguments(module, source, "-")
+        if spelled is not None:
             shardy.fold(module)
-            return module
-        module = _parsed(ir.Module.parse, text, dialects, len(text))
-        _check_module(module, text, file)
-        _name_arguments(module, text, "-")
         return module
     except ir.MLIRError as error:
         if isinstance(text, bytes) and holds_shardy(text):

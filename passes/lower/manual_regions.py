@@ -91,11 +91,10 @@ def _create(
     types: Sequence[ir.RankedTensorType],
     attributes: Mapping[str, ir.Attribute],
     before: IrOp,
-    regions: int = 0,
 ) -> Any:
     context().allow_unregistered_dialects = True  # permanently, because clones of the op also need it
     ip = ir.InsertionPoint(before)
-    return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
+    return ir.Operation.create(name, types, operands, attributes, loc=before.location, ip=ip)
 
 
 def _regions(block: ir.Block) -> None:
@@ -221,7 +220,11 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
         "manual_axes": (entering + leaving)[0].attributes["manual_axes"],
     }
     operands, types = [op.operands[0] for op in entering], [op.results[0].type for op in leaving]
-    manual = _create("sdy.manual_computation", operands, types, attributes, end, regions=1)
+    ip, location = ir.InsertionPoint(end), (entering + leaving)[0].location
+    context().allow_unregistered_dialects = True  # permanently, as in `_create`
+    manual: Any = ir.Operation.create(
+        "sdy.manual_computation", types, operands, attributes, regions=1, loc=location, ip=ip
+    )
     block = manual.regions[0].blocks.append(*[op.results[0].type for op in entering])
     for op, part in zip(entering, block.arguments, strict=True):
         op.results[0].replace_all_uses_with(part)

@@ -235,13 +235,6 @@ def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     raise refused(op, f"IREE has no @{target}; --rules names a module with its lowering")
 
 
-@legalize("sdy.mesh")
-@missing("IREE does not know meshes of devices; tiduc drops them, since a module runs on one device.", "mesh")
-def mesh(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Erases the op, which has no results."""
-    return []
-
-
 @legalize("stablehlo.replica_id")
 @missing("The op needs several processes; tiduc emits 0, since a module runs in one process.", "replica_id")
 def process_id(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -232,6 +232,11 @@ HINT = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %0 : tensor<2xf32>
 }"""
 MESH = '"sdy.mesh"() {sym_name = "m", mesh = #sdy.mesh<[]>} : () -> ()\n' + function("() -> ()", "return")
+CONSTRAINT = '"sdy.mesh"() {sym_name = "devices", mesh = #sdy.mesh<[]>} : () -> ()\n' + function(
+    "(%x: tensor<2xf32>) -> tensor<2xf32>",
+    """%0 = "sdy.sharding_constraint"(%x) {sharding = #sdy.sharding<@devices, [{}]>} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>""",
+)
 EINSUM = function(
     "(%x: tensor<2x2xf32>) -> tensor<2x2xf32>",
     """%0 = stablehlo.unary_einsum %x, config = "ab->ba" : (tensor<2x2xf32>) -> tensor<2x2xf32>
@@ -337,6 +342,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     "custom_call": (HINT, (np.float32([0, 1]),), (np.float32([0, 1]),)),
     "mesh": (MESH, (), None),
+    "constraint": (CONSTRAINT, (np.float32([0, 1]),), (np.float32([0, 1]),)),
     "unary_einsum": (EINSUM, (np.float32([[1, 2], [3, 4]]),), (np.float32([[1, 3], [2, 4]]),)),
     "dot_algorithm": (ALGORITHM, (numbers(2, 2, 2), numbers(2, 2, 2)), None),
     "while_after_another": (TWO_LOOPS, (np.array(0.5), np.array(3, np.int32)), None),
