@@ -14,6 +14,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import context, stage
 from tiduc.dialect.ops import shardy
 from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.shapes.types import is_complex, is_float
 from tiduc.program import Program, from_module
 from tiduc.runtime.signature import SignatureValue
 
@@ -42,14 +43,17 @@ def shard(
     Raises `RequestError` for:
 
     - an unknown input or axis;
-    - an axis that splits two dimensions of the same input;
-    - a dimension whose size is not divisible by the size of its axis;
-    - a program that is already sharded.
+    - an axis that splits two dimensions of an input;
+    - a dimension that the axis does not divide;
+    - a mesh of more than `shardy.MOST_DEVICES` devices;
+    - a program that is sharded already.
     """
-    context().allow_unregistered_dialects = True  # never reset, because clones of the module also need it
-    text = str(program.module)
-    if "mhlo.num_partitions = 1 " not in text and "mhlo.num_partitions" in text or "sdy.mesh" in text:
+    context().allow_unregistered_dialects = True  # permanently, because clones of the module also need it
+    ops = operations(program.module.body)
+    if shardy.partitions_of(program.module) > 1 or any(op.name == shardy.MESH for op in ops):
         raise RequestError("the program is sharded already")
+    if not 1 <= prod(mesh.values()) <= shardy.MOST_DEVICES:
+        raise RequestError(f"a mesh has 1 to {shardy.MOST_DEVICES:,} devices, not {prod(mesh.values()):,}")
     inputs = {value.name: value for value in program.signature.inputs}
     for name, axes in shardings.items():
         if name not in inputs:
@@ -58,8 +62,9 @@ def shard(
     if fully is not None and fully not in mesh:
         raise RequestError(f"there is no axis {fully!r} in the mesh; there are: {', '.join(mesh)}")
     used = {name: _padded(shardings.get(name, ()), value) for name, value in inputs.items()}
+    floats = {port.name for port in program.inputs if is_float(port.type) or is_complex(port.type)}
     stored = {
-        name: used[name] if fully is None else _fully(used[name], value, fully, mesh)
+        name: used[name] if fully is None or name not in floats else _fully(used[name], value, fully, mesh)
         for name, value in inputs.items()
     }
     module = ir.Module.create()
@@ -78,10 +83,8 @@ def shard(
     if any(axes is not None for axes in states):
         _annotate(function, "res_attrs", states)
     _gather(function, [used[name] if used[name] != stored[name] else None for name in inputs])
-    for key, number in (("num_partitions", prod(mesh.values())), ("num_replicas", 1)):
-        module.operation.attributes[f"mhlo.{key}"] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(32), number
-        )
+    for key, number in ((shardy.PARTITIONS, prod(mesh.values())), ("mhlo.num_replicas", 1)):
+        module.operation.attributes[key] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
     _declare(module, mesh)
     return from_module(module, program.name, program.opset)
 
@@ -135,25 +138,17 @@ def _padded(axes: Axes, value: SignatureValue) -> list[str | None]:
 def _fully(
     axes: Sequence[str | None], value: SignatureValue, axis: str, mesh: Mapping[str, int]
 ) -> list[str | None]:
-    """The axes of an input after `axis` splits its largest suitable dimension. See the argument `fully` of `shard`.
-
-    Returns the axes unchanged if the input has no suitable dimension.
-    """
-    shape, dtype = value.type.shape, value.type.dtype
+    """The axes of an input that `axis` also splits, if it can and does not yet."""
+    shape = value.type.shape
     free = [
         (size, -i)
         for i, size in enumerate(shape)
         if size is not None and size and axes[i] is None and size % mesh[axis] == 0
     ]
-    if not free or axis in axes or dtype is None or not _is_float(value):
+    if not free or axis in axes:
         return list(axes)
     at = -max(free)[1]
     return [axis if i == at else each for i, each in enumerate(axes)]
-
-
-def _is_float(value: SignatureValue) -> bool:
-    """Whether the elements of the array are real or complex floats."""
-    return value.type.element.startswith(("f", "bf", "complex"))
 
 
 def _check(name: str, shape: Sequence[int | None], axes: Axes, mesh: Mapping[str, int]) -> None:

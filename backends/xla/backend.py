@@ -13,8 +13,7 @@ from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.ir_types import IrOp
-
-_PARTITIONS = "mhlo.num_partitions"
+from tiduc.dialect.ops.shardy import partitions_of
 
 
 def compile_for_xla(program: Lowered, options: Options) -> Runnable:
@@ -44,13 +43,6 @@ def for_xla(given: ir.Module | IrOp) -> tuple[str, int]:
             kept = [_without_ours(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)
     return inlined(str(module)), partitions_of(module)
-
-
-@stage
-def partitions_of(module: ir.Module | IrOp) -> int:
-    """The number of devices for which a module is partitioned."""
-    attributes = module.operation.attributes
-    return ir.IntegerAttr(attributes[_PARTITIONS]).value if _PARTITIONS in attributes else 1
 
 
 def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:

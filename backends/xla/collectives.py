@@ -7,7 +7,7 @@ The program is compiled for simulated devices, which need no hardware: XLA divid
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -36,18 +36,20 @@ _LOOP = re.compile(r" while\(.*condition=%?([\w.\-]+), body=%?([\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"?(\d+)"?\}')
 _LISTED = re.compile(r"replica_groups=\{(\{[\d,{}]*\})\}")
 _COUNTED = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\](, device_ids=\([^)]*\))? \{([^}]*)\}")
+_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}")
+_IOTA = re.compile(r"(?:\[[\d,]+\]<=)?\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _PAIRS = re.compile(r"source_target_pairs=\{(\{.*?\})\}")
 
 
 @dataclass(frozen=True, order=True)
 class Collective:
-    """The collectives of one kind among equal groups of devices, in one run of a program.
+    """The collectives of one kind among groups of devices of one size, in one run of a program.
 
-    `axes` are the axes of the mesh along which the devices of a group differ; empty if the groups follow no axes.
-    `group` is the number of devices in a group, and `count` the number of collectives. `payload` is the bytes of
-    complete arrays, summed over the collectives: of an all-gather the result, of a collective-permute the array of one
-    device, and of others the operand of one device.
+    `axes` are the axes of the mesh along which the devices of a group differ; empty if they are not known, or if the
+    groups follow no axes, such as the groups {0, 3} and {1, 2} of a mesh of 2 x 2 devices. `group` is the number of
+    devices in the largest group, and `count` the number of collectives. `payload` is the bytes of complete arrays,
+    summed over the collectives: of an all-gather the result, of a collective-permute the array of one device, and of
+    others the operand of one device.
     """
 
     kind: str
@@ -106,6 +108,9 @@ def read_collectives(hlo: str, devices: int, mesh: Mapping[str, int]) -> Communi
     return Communication(tuple(sorted(listed)), walk.has_unknown_loops)
 
 
+Groups = Sequence[Sequence[int]] | Array
+"""Groups of devices that communicate."""
+
 _Found = Counter[tuple[str, tuple[str, ...], int, int]]  # kind, axes, group, payload
 
 
@@ -156,12 +161,12 @@ class _Walk:
         return found
 
     def _collective(self, kind: str, result: str, line: str) -> tuple[str, tuple[str, ...], int, int]:
-        groups = _groups(line, self._devices)
-        size = groups.shape[1]
+        if (pairs := _PAIRS.search(line)) is not None:
+            axes, size = _of_permutation(_listed(pairs[1]), self._mesh)
+        else:
+            groups, is_known = _groups(line, self._devices)
+            axes, size = _axes(groups, self._mesh) if is_known else (), max(map(len, groups))
         payload = _bytes(result) * (size if kind == "reduce-scatter" else 1)
-        axes = _axes(groups, self._mesh)
-        if kind == "collective-permute":
-            size = prod(self._mesh[axis] for axis in axes) if axes else size
         return kind, axes, size, payload
 
 
@@ -182,23 +187,43 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _groups(line: str, devices: int) -> Array:
-    """The groups of devices that communicate, one per row. For a permutation, the pairs of devices."""
-    if (pairs := _PAIRS.search(line)) is not None:
-        return np.array([_numbers(pair) for pair in re.findall(r"\{([\d,]+)\}", pairs[1])])
+def _listed(text: str) -> list[list[int]]:
+    """The groups or pairs of devices in a text such as `{0,1},{2,3}`."""
+    return [_numbers(group) for group in re.findall(r"\{([\d,]+)\}", text)]
+
+
+def _groups(line: str, devices: int) -> tuple[Groups, bool]:
+    """The groups of devices that communicate, and whether their devices are known. Groups may differ in size."""
     if (mesh := _MESH.search(line)) is not None:
-        return _groups_of_mesh(mesh[1], mesh[3], devices)
+        order = _order(mesh[2] or "", devices)
+        groups = _groups_of_mesh(mesh[1], mesh[3], np.arange(devices) if order is None else order)
+        return groups, order is not None
     if (counted := _COUNTED.search(line)) is not None:
         ids = np.arange(devices).reshape(_numbers(counted[3]))
         ids = ids.transpose(_numbers(counted[4])) if counted[4] else ids
-        return ids.reshape(int(counted[1]), int(counted[2]))
+        return ids.reshape(int(counted[1]), int(counted[2])), True
     listed = _LISTED.search(line)
-    found = re.findall(r"\{([\d,]+)\}", listed[1]) if listed else []
-    return np.array([_numbers(group) for group in found]) if found else np.arange(devices)[None]
+    return (_listed(listed[1]) if listed else []) or [range(devices)], True
 
 
-def _groups_of_mesh(sizes: str, axes: str, devices: int) -> Array:
-    """The groups that vary along some axes of XLA's mesh; `'a':(2)4` is a part of an axis, of size 4 after size 2."""
+def _order(listed: str, devices: int) -> Array | None:
+    """The devices of a mesh in XLA's text, in the order of its axes; None if the text is not understood.
+
+    `listed` is a list of devices, such as `0,2,1,3` or `[2,2]T(1,0)`, or empty for the ascending order.
+    """
+    if not listed:
+        return np.arange(devices)
+    if (iota := _IOTA.fullmatch(listed)) is not None:
+        ids = np.arange(devices).reshape(_numbers(iota[1]))
+        return (ids.transpose(_numbers(iota[2])) if iota[2] else ids).ravel()
+    return np.array(_numbers(listed)) if re.fullmatch(r"[\d,]+", listed) else None
+
+
+def _groups_of_mesh(sizes: str, axes: str, order: Array) -> Array:
+    """The groups that vary along some axes of XLA's mesh; `'a':(2)4` is a part of an axis, of size 4 after size 2.
+
+    `order` lists the devices of the mesh.
+    """
     named = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", sizes)}
     parts = {name: [size] for name, size in named.items()}
     chosen: dict[str, list[int]] = {}
@@ -212,17 +237,39 @@ def _groups_of_mesh(sizes: str, axes: str, devices: int) -> Array:
     for name, each in parts.items():
         places += [len(flat) + i for i in chosen.get(name, [])]
         flat += each
-    ids = np.moveaxis(np.arange(devices).reshape(flat), places, range(-len(places), 0))
+    ids = np.moveaxis(order.reshape(flat), places, range(-len(places), 0))
     return ids.reshape(-1, prod(flat[i] for i in places))
 
 
-def _axes(groups: Array, mesh: Mapping[str, int]) -> tuple[str, ...]:
-    """The axes of the program's mesh along which the devices of a group differ; empty if these are not all of them."""
+def _axes(groups: Groups, mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """The axes of the program's mesh whose devices the groups join; empty if the groups follow no axes.
+
+    Each group must have all devices along these axes, and its devices must have one place along each other axis.
+    """
     if not mesh:
         return ()
-    places = np.array(np.unravel_index(groups.ravel(), tuple(mesh.values())))
-    places = places.reshape(len(mesh), *groups.shape)
-    varying = [name for name, at in zip(mesh, places, strict=True) if (at != at[:, :1]).any()]
-    if groups.shape[1] == 2 or prod(mesh[name] for name in varying) == groups.shape[1]:
-        return tuple(varying)
-    return ()
+    found = {_axes_of(group, mesh) for group in groups}
+    return found.pop() if len(found) == 1 else ()
+
+
+def _axes_of(group: Sequence[int] | Array, mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """The axes whose devices one group joins; empty if the group follows no axes."""
+    places = np.unravel_index(np.asarray(group), tuple(mesh.values()))
+    axes = tuple(name for name, at in zip(mesh, places, strict=True) if len(set(at.tolist())) > 1)
+    count = prod(mesh[axis] for axis in axes)
+    return axes if len(group) == count == len(set(np.asarray(group).tolist())) else ()
+
+
+def _of_permutation(pairs: list[list[int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], int]:
+    """The axes along which the two devices of some pair differ, and the number of devices along these axes.
+
+    Without a mesh, there are no axes, and the number is 2. It is 1 if each device sends to itself.
+    """
+    sent = np.array([pair for pair in pairs if pair[0] != pair[1]])
+    if not len(sent):
+        return (), 1
+    if not mesh:
+        return (), 2
+    places = np.array(np.unravel_index(sent, tuple(mesh.values())))
+    axes = tuple(name for name, at in zip(mesh, places, strict=True) if (at[:, 0] != at[:, 1]).any())
+    return axes, prod(mesh[axis] for axis in axes)

@@ -17,6 +17,9 @@ from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue
 
+MOST_SIMULATED = 2048
+"""The most devices that XLA simulates on a CPU. Each is a thread, and 4,096 devices start in a minute."""
+
 _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
 
@@ -183,6 +186,14 @@ def check_target(target: str) -> None:
         raise RequestError(f"XLA has no target {target!r}; it has: {', '.join(_PLATFORMS)}")
 
 
+def check_simulated(devices: int) -> None:
+    """Raises `RequestError` for more devices than XLA can simulate on one CPU."""
+    if devices > MOST_SIMULATED:
+        raise RequestError(
+            f"the program is for {devices:,} devices; one CPU can simulate up to {MOST_SIMULATED:,} devices"
+        )
+
+
 def _client(target: str) -> tuple[Any, Any]:
     """Imports JAX. Returns the module `jax`, and XLA's client for a target.
 
@@ -228,9 +239,10 @@ def _compiled(client: Any, stablehlo: str, devices: Sequence[Any], fast: bool = 
 def compiled_for_simulated_devices(stablehlo: str, partitions: int) -> str:
     """The HLO text of a module that XLA has partitioned and compiled for devices that it simulates on the CPU.
 
-    Other programs of this process are not affected. Raises `CompileError` if XLA refuses the module, and `TiducError`
-    if JAX is missing.
+    Other programs of this process are not affected. Raises `CompileError` if XLA refuses the module, `RequestError` for
+    more than `MOST_SIMULATED` devices, and `TiducError` if JAX is missing.
     """
+    check_simulated(partitions)
     _client("cpu")  # sets up JAX's messages, and checks that JAX is installed
     from jaxlib import xla_client
 

@@ -70,6 +70,41 @@ _MANUAL = re.compile(
     re.MULTILINE,
 )
 SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
+PARTITIONS = "mhlo.num_partitions"
+"""The attribute of a module that states for how many devices the module is partitioned."""
+
+MOST_DEVICES = 1 << 20
+"""The largest number of devices of a mesh or a module. The attribute `HOLDERS` lists each device of a mesh."""
+
+
+def partitions_of(module: ir.Module | IrOp) -> int:
+    """The number of devices for which a module is partitioned; see `partitions_in`."""
+    return partitions_in(module.operation.attributes, module.operation.location)
+
+
+def partitions_in(attributes: Attributes | ir.OpAttributeMap, location: ir.Location) -> int:
+    """The number of devices in the attributes of a module; 1 if they do not state it.
+
+    Raises `ParseError`, at `location`, for anything but an integer from 1 to `MOST_DEVICES`.
+    """
+    if PARTITIONS not in attributes:
+        return 1
+    number = attributes[PARTITIONS]
+    if not isinstance(number, ir.IntegerAttr) or not 1 <= number.value <= MOST_DEVICES:
+        raise ParseError(
+            f"{PARTITIONS} = {number} is not a number of devices from 1 to {MOST_DEVICES:,}", location
+        )
+    return number.value
+
+
+def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
+    """The axes in a `#sdy.mesh<["a"=2, "b"=4]>`, with their sizes, in order."""
+    return {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', str(mesh))}
+
+
+def has_other_order(mesh: ir.Attribute) -> bool:
+    """Whether a mesh lists its devices, rather than having them in ascending order."""
+    return "device_ids" in str(mesh)
 
 
 def shardings_among(attributes: ir.Attribute | None) -> Any:
@@ -124,9 +159,6 @@ def _generic_manual(text: str, match: re.Match[str]) -> str:
 
 # ---- as custom calls ---------------------------------------------------------------------------------------------
 
-
-_MOST_DEVICES = 1 << 20
-"""The largest number of devices of a mesh. It is limited because the attribute `HOLDERS` lists each device."""
 
 _ATTRIBUTES = {
     MESH: ("sym_name", "mesh"),
@@ -226,9 +258,9 @@ def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op
     if match is None or ":(" in text or match[2] not in meshes:
         raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
     mesh = str(meshes[match[2]])
-    sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
+    sizes = mesh_axes(meshes[match[2]])
     unknown = {*manual_axes(axes)} - {*sizes}
-    if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
+    if unknown or not 0 < prod(sizes.values()) <= MOST_DEVICES:
         raise ParseError(f"the mesh {mesh} lacks the axes, or has too many devices", op.location)
     listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
     ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))

@@ -18,7 +18,15 @@ from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
-from tiduc.dialect.ops.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
+from tiduc.dialect.ops.shardy import (
+    CONSTRAINTS,
+    HOLDERS,
+    PARTITIONS,
+    PLACEMENT,
+    TO_PARTS,
+    TO_WHOLE,
+    partitions_in,
+)
 from tiduc.dialect.shapes.types import element
 from tiduc.passes.rules.opset import linear, refuse, unsupported
 
@@ -128,8 +136,8 @@ def shardy_holders(op: Definition) -> NDArray[np.int64]:
 
 def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDArray[np.int64]:
     """The groups of devices with equal parts, one group per row, for a sharding in XLA's syntax."""
-    if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
-        return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
+    if sharding.value == "{replicated}" and PARTITIONS in b.view.module_attributes:
+        return np.arange(partitions_in(b.view.module_attributes, op.location))[None]
     match = TILES.fullmatch(sharding.value)
     if match is None:
         raise unsupported("transpose", op, f"the sharding {sharding.value} is not understood")

@@ -62,7 +62,13 @@ def found(
         ("mesh['x'=8] {'x':(4)2}", ("model",), 2),
         ("mesh['x'=8] {'x':(1)4}", ("data",), 4),
         ("mesh['x'=2,'y'=2,'z'=2] {'x','y'}", ("data",), 4),
+        ("mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'y'}", ("data",), 4),
+        ("mesh['x'=2,'y'=4], device_ids=(0,2,4,6,1,3,5,7) {'x'}", ("model",), 2),
+        ("mesh['x'=2,'y'=4], device_ids=(of another form) {'y'}", (), 4),
         ("{{0,1,2,3},{4,5,6,7}}", (), 4),
+        ("{{0,3},{1,2},{4,7},{5,6}}", (), 2),
+        ("{{0,1},{2,4},{3,5},{6,7}}", (), 2),
+        ("{{0,2,4,6},{1,3},{5},{7}}", (), 4),
     ],
 )
 def test_groups_of_devices(groups: str, axes: tuple[str, ...], size: int) -> None:
@@ -80,6 +86,27 @@ def test_collectives_of_a_module() -> None:
     assert all_of["collective-permute"] == Collective("collective-permute", ("data",), 4, 1, 40)
     assert all_of["all-to-all"] == Collective("all-to-all", ("model",), 2, 1, 24)
     assert found("{}", "")["all-gather"].count == 1
+
+
+@pytest.mark.parametrize(
+    "pairs, axes, size",
+    [
+        ("{0,1},{1,0}", ("model",), 2),
+        ("{0,3},{3,0},{1,2},{2,1}", ("data", "model"), 8),
+        ("{0,0},{1,2}", ("data", "model"), 8),
+    ],
+)
+def test_permutations(pairs: str, axes: tuple[str, ...], size: int) -> None:
+    text = HLO.replace("{0,2},{2,4},{4,6},{6,0}", pairs).replace("GROUPS", "{}").replace("TRIPS", "")
+    found = {each.kind: each for each in read_collectives(text, 8, MESH).collectives}
+    assert found["collective-permute"] == Collective("collective-permute", axes, size, 1, 40)
+    found = {each.kind: each for each in read_collectives(text, 8, {}).collectives}
+    assert found["collective-permute"] == Collective("collective-permute", (), 2, 1, 40)
+
+
+def test_a_permutation_that_sends_nothing() -> None:
+    text = HLO.replace("{0,2},{2,4},{4,6},{6,0}", "{0,0},{5,5}").replace("GROUPS", "{}").replace("TRIPS", "")
+    assert "collective-permute" not in {each.kind for each in read_collectives(text, 8, MESH).collectives}
 
 
 def test_bytes_on_a_ring() -> None:
@@ -137,6 +164,8 @@ def test_numbers_of_devices_that_do_not_fit() -> None:
     of_model = Collective("all-reduce", ("model",), 6, 1, 600)
     sixths = Exchange(12, {"data": 2, "model": 6}, {})
     assert sixths.on_paper(of_model, 8) is None and sixths.on_paper(of_model, 24) == 1000
+    of_no_axes = Collective("all-reduce", (), 2, 1, 600)
+    assert sixths.on_paper(of_no_axes, 24) is None
     assert Exchange(8, {}, {}).grown is None and Exchange(8, {}, {}).on_paper(of_model, 16) is None
 
 
@@ -155,6 +184,63 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [*reduced["on_paper"]] == [str(devices) for devices in DEVICES]
     assert run(["explain", str(tmp_path / "f.mlir"), "--sharding"]) == 1
     assert "--sharding is for a program that is split among devices" in capsys.readouterr().err
+
+
+DIAGONAL = """module attributes {mhlo.num_partitions = 4 : i32} {
+sdy.mesh @mesh = <["data"=2, "model"=2]>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] \
+manual_axes={"data", "model"} (%a: tensor<4xf32>) {
+    %1 = "stablehlo.all_reduce"(%a) ({
+    ^bb0(%b: tensor<f32>, %c: tensor<f32>):
+      %2 = stablehlo.add %b, %c : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }) {replica_groups = dense<[[0, 3], [1, 2]]> : tensor<2x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    sdy.return %1 : tensor<4xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+}"""
+
+
+def test_groups_that_follow_no_axes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command does not claim that the devices of a diagonal are those along both axes."""
+    pytest.importorskip("jax")
+    (tmp_path / "f.mlir").write_text(DIAGONAL)
+    assert run(["explain", str(tmp_path / "f.mlir"), "--sharding", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["communication"]
+    (reduced,) = data["programs"]["primal"]
+    assert (reduced["axes"], reduced["group"], reduced["sent"]) == ([], 2, 16)
+    assert set(reduced["on_paper"].values()) == {None}
+    assert run(["explain", str(tmp_path / "f.mlir"), "--sharding"]) == 0
+    assert "unknown" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "partitions, words",
+    [
+        ("1000000000 : i32", "1000000000 : i32 is not a number of devices from 1 to 1,048,576"),
+        ("-1 : i32", "is not a number of devices"),
+        ('"many"', "is not a number of devices"),
+        ("4096 : i32", "one CPU can simulate up to 2,048 devices"),
+    ],
+)
+def test_numbers_of_devices_in_a_file(
+    partitions: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.mlir"
+    text = str(shard(loss(16), MESH, {}))
+    assert "mhlo.num_partitions = 8 : i32" in text
+    file.write_text(text.replace("mhlo.num_partitions = 8 : i32", f"mhlo.num_partitions = {partitions}"))
+    assert run(["explain", str(file), "--sharding"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(str(file)) and words in said
+
+
+def test_meshes_that_are_too_large() -> None:
+    with pytest.raises(RequestError, match="a mesh has 1 to 1,048,576 devices, not 1,000,000,000"):
+        shard(loss(16), {"data": 10**9}, {})
 
 
 def test_a_program_that_is_not_sharded() -> None:

@@ -28,7 +28,7 @@ def communication_tables(exchange: Exchange) -> Iterable["Table"]:
             (
                 name,
                 each.kind,
-                ", ".join(each.axes),
+                ", ".join(each.axes) or "unknown",
                 f"{each.group:,}",
                 f"{each.count:,}",
                 in_bytes(each.payload),
@@ -48,7 +48,7 @@ def communication_tables(exchange: Exchange) -> Iterable["Table"]:
             (
                 name,
                 each.kind,
-                ", ".join(each.axes),
+                ", ".join(each.axes) or "unknown",
                 *(_in_bytes(exchange.on_paper(each, devices)) for devices in _DEVICES),
             )
             for name, each in listed

@@ -9,14 +9,15 @@ import numpy as np
 
 from tiduc.backends.backend import Options
 from tiduc.backends.xla.arrays import Reader, ShardedArray
-from tiduc.backends.xla.backend import compile_for_xla, partitions_of
-from tiduc.backends.xla.executable import XlaExecutable
+from tiduc.backends.xla.backend import compile_for_xla
+from tiduc.backends.xla.executable import XlaExecutable, check_simulated
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import program_in, with_seeds
 from tiduc.cli.options import shared_options
 from tiduc.cli.random_seeds import seeds_of
 from tiduc.cli.results import write_results
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.dialect.ops.shardy import partitions_of
 from tiduc.distributed import Rank, join, leave, rank, restore, save
 from tiduc.distributed.checkpoints import SUFFIX
 from tiduc.distributed.local import run_locally
@@ -64,6 +65,8 @@ def run_on_processes(asked: OnProcesses, count: int) -> int:
             raise RequestError(
                 f"{count} processes cannot share the {partitions} devices of the program; 'tiduc shard' splits it"
             )
+        if asked.options.target.startswith("cpu"):
+            check_simulated(partitions // count)
         with native_output_dropped():
             join(own, partitions // count, asked.options.target)
             executable = compile_for_xla(program.lower(), asked.options)
