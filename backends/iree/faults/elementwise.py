@@ -94,14 +94,18 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
     "IREE computes exp(y log x), so x < 0 and 0^0 give NaN; tiduc emits abs(x)^y, then selects special cases.",
     "power",
 )
+@wrong(
+    "IREE reads the last six bits of an integer exponent, so 0^64 gives 1; tiduc emits 0^1 for a power of 0.",
+    "power_of_zero",
+)
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes |x|^y, with the sign of x if y is odd, and selects the results of special cases. None for integers.
+    """Computes |x|^y, with the sign of x if y is odd, and selects the results of special cases.
 
     IREE computes |x|^y wrongly only if y log |x| is a product of 0 and infinity.
     """
     x, y = op.operands
     if not is_float(x):
-        return None
+        return None if is_complex(x) else _power_of_integers(b, x, y)
     number = known_number(y)
     if number is not None:
         return [_power_of_known(b, x, float(number))]
@@ -115,6 +119,15 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
     ones = b.or_(b.or_(b.compare(y, 0, "EQ"), b.compare(x, 1, "EQ")), unit)
     return [b.select(ones, b.constant(1, x), result)]
+
+
+def _power_of_integers(b: Emitter, x: IrValue, y: IrValue) -> Sequence[IrValue] | None:
+    """Returns None for a known exponent of six bits. Other powers with a wrong result overflow."""
+    number = known_number(y)
+    if number is not None and 0 <= float(number) < 64:
+        return None
+    is_power_of_0 = b.and_(b.compare(x, 0, "EQ"), b.compare(y, 0, "GT"))
+    return [b.power(x, b.select(is_power_of_0, b.constant(1, y), y))]
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:

@@ -85,6 +85,13 @@ WRONG = {
     "power": binary(
         "power", "tensor<10xf32>", X, Y, np.array([-8, NAN, 1, -INF, -INF, 0, 1, 1, 2.5**0.5, 0.25]), 1e-6
     ),
+    "power_of_zero": binary(
+        "power",
+        "tensor<5xi32>",
+        np.array([0, 0, 0, -1, 0], np.int32),
+        np.array([64, 128, 3, 65, 0], np.int32),
+        np.array([0, 0, 0, -1, 1], np.int32),
+    ),
     "atan2": binary(
         "atan2",
         "tensor<4xf32>",
