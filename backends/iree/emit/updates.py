@@ -4,13 +4,13 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.known import constant_splat
+from tiduc.backends.iree.emit.known import constant_splat, known_number
 from tiduc.backends.iree.emit.marks import BARRIER, marked
 from tiduc.dialect.graph.dependences import in_block, reached
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.ops.traits import FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.ops.traits import CONTROL, ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
 
 MAY_VIEW = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
@@ -58,6 +58,33 @@ def is_carry(x: IrValue) -> bool:
     block = values[-1].owner
     is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
     return is_carried and all(size_in_bits(y) == size_in_bits(x) for y in values)
+
+
+def may_be_carry(x: IrValue) -> bool:
+    """Whether IREE may find, after it has folded ops, that x is a loop-carried value or a view of all its elements."""
+
+    return any(is_carry(y) for y in reached([x], _may_fold_to))
+
+
+def _may_fold_to(y: IrValue) -> list[IrValue]:
+    """The operands to which IREE may fold the op that computes y, if constants or equal operands allow it."""
+    if isinstance(y, ir.BlockArgument):
+        return []
+    assert isinstance(y, ir.OpResult)
+    op = y.owner.operation
+    if op.name == "stablehlo.select":
+        predicate, *choices = op.operands
+        number = known_number(predicate)
+        if number is not None:
+            return [choices[0 if number else 1]]
+        # A select with a scalar predicate chooses one of two arrays without copying it.
+        unread = not predicate.type.rank and y.type.rank
+        return choices if unread or choices[0] == choices[1] else []
+    if op.name in ELEMENTWISE and len(op.operands) == 2:
+        first, second = op.operands
+        constants = [constant_splat(x) is not None for x in op.operands]
+        return [x for x in op.operands if x.type == y.type] if any(constants) or first == second else []
+    return may_be(y) if op.name not in CONTROL else []
 
 
 def is_table(x: IrValue) -> bool:
