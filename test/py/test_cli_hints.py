@@ -36,6 +36,11 @@ INTEGER = (
         ("grad", INTEGER, "the outputs are (tensor<i32>); none of them has a derivative"),
         ("grad", CALL, "unknown call target: mine; --rules names a module with its rule"),
         ("compile", CALL, "IREE has no @mine; --rules names a module with its lowering"),
+        (
+            "compile",
+            CALL.replace("@mine", "@xla_ffi_python_cpu_callback"),
+            "calls a Python function, which a module does not contain; tiduc.from_jax imports the function",
+        ),
         ("run --input x.npy", SINE, "for the file, write @x.npy"),
         (
             "grad",

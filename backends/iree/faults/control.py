@@ -26,6 +26,9 @@ TRANSPARENT = {
 }
 """Targets of custom calls that are hints to other compilers. Their results equal their operands."""
 
+_PYTHON = "ffi_python"
+"""A part of the targets of JAX's callbacks, such as `xla_ffi_python_cpu_callback`."""
+
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
@@ -232,6 +235,11 @@ def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     if target in CALLS:
         check_call(op)
         return CALLS[target](b, op)
+    if _PYTHON in target:
+        way = (
+            "tiduc.from_jax imports the function without the callbacks that check values, and without prints"
+        )
+        raise refused(op, f"@{target} calls a Python function, which a module does not contain; {way}")
     raise refused(op, f"IREE has no @{target}; --rules names a module with its lowering")
 
 
