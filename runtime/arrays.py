@@ -216,7 +216,7 @@ def summary(array: Array) -> str:
         return f"{type} ({size} elements; -o keeps them)"
     numbers = array[~np.isnan(array)].astype(np.float64)
     without = f", {size - numbers.size} NaN" if numbers.size < size else ""
-    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+    with np.errstate(invalid="ignore"):  # the mean of infinities of both signs is NaN
         low, high, mean = (
             (float(f(numbers)) for f in (np.min, np.max, np.mean)) if numbers.size else 3 * [np.nan]
         )

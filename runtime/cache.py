@@ -118,8 +118,9 @@ def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
 
 
 def key_of(parts: Iterable[bytes | bytearray]) -> str:
-    """Returns the digest of a sequence of parts. It covers the lengths of the parts, so (ab, c) and (a, bc) have other
-    keys.
+    """Returns the digest of a sequence of parts.
+
+    The digest covers the lengths of the parts, so that the sequences (ab, c) and (a, bc) have different keys.
     """
     digest = hashlib.sha256(_LAYOUT)
     for part in parts:

@@ -21,8 +21,9 @@ from tiduc.runtime.devices import Array, Device, as_number, message_of_iree
 Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
-"""The name of the module that exports these functions. If a context lacks the module, IREE's error message has this
-name.
+"""The name of the IREE module that exports these functions.
+
+IREE's error message contains this name if a context lacks the module.
 """
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}

@@ -87,7 +87,7 @@ def run_within(
                 env=dict(environment),
                 **group,  # type: ignore[call-overload]
             )
-            keeper = _keeper(group=process.pid)  # before the process gets its input
+            keeper = _keeper(group=process.pid)  # started before the process gets its input
         limit_memory(limits.mebibytes, process.pid)
         deadline = time.monotonic() + limits.seconds if limits.seconds else None
         _feed(process, program)

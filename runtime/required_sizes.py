@@ -49,12 +49,12 @@ class RequiredSize:
     def violation(self, names: Sequence[str], shapes: Shapes) -> str:
         """Returns the error message for inputs with these names and shapes, which violate the relation."""
         if self.relation == "at_most" and not _reads(self.b):  # b is a constant, so the message names only a
-            return f"{_size_in_words(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
+            return f"{_size_in_words(self.a, names, shapes)}, must be at most {_value(self.b, shapes)}: {self.by}"
         if self.relation == "at_most":
             least = (
                 f"{_value(self.a, shapes)}" if not _reads(self.a) else _size_in_words(self.a, names, shapes)
             )
-            return f"{_size_in_words(self.b, names, shapes)}, at least {least} is needed: {self.by}"
+            return f"{_size_in_words(self.b, names, shapes)}, must be at least {least}: {self.by}"
         if not _reads(self.b):
             also = " or 1" if self.relation != "equal" else ""
             return (

@@ -268,7 +268,7 @@ class Executable:
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
             return checked(argument, value, index)
-        argument.view()  # raises if the array was donated
+        argument.view()  # raises an error if the array was donated
         if argument.device.hal is not self._device.hal:
             raise InputError(
                 f"argument {index} ({value.name}) is on the device {argument.device.name}, but the module is on "

@@ -71,7 +71,7 @@ def _part(file: Any, name: str, path: str, part: tuple[slice, ...]) -> Array:
     try:
         array: Array = file.get_slice(name)[part]
         return array
-    except AttributeError:  # the package looks up the type in NumPy by name
+    except AttributeError:  # raised if NumPy lacks the element type
         return _tensor(file, name, path)[part]
 
 
@@ -109,7 +109,7 @@ def _tensor(file: Any, name: str, path: str) -> Array:
     try:
         array: Array = file.get_tensor(name)
         return array
-    except AttributeError:  # the package looks up the type in NumPy by name
+    except AttributeError:  # raised if NumPy lacks the element type
         message = (
             f"the array {name!r} has the element type {file.get_slice(name).get_dtype()}, which NumPy lacks"
         )
@@ -161,7 +161,7 @@ def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in FORMATS:
         raise RequestError(
-            f"unknown kind of file: weights are read from files {', '.join(FORMATS)}", os.fspath(path)
+            f"unknown kind of file: weights are stored in {', '.join(FORMATS)} files", os.fspath(path)
         )
     return FORMATS[suffix]
 

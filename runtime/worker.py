@@ -196,7 +196,7 @@ def signal_name(number: int) -> str:
 
 
 def _too_much(limits: Limits) -> str:
-    return f"needs more than the {limits.mebibytes} MiB of memory that it may take"
+    return f"needs more than the {limits.mebibytes} MiB of memory that it may use"
 
 
 _IDLE: list[Worker] = []

@@ -63,7 +63,8 @@ def ordered(
         raise InputError(f"no input {unknown[0]!r}; the inputs are: {listed}")
     if len(arguments) > len(positional):
         raise InputError(
-            f"takes {len(positional)} arguments ({', '.join(positional) or 'none'}), got {len(arguments)}"
+            f"the program takes {len(positional)} arguments ({', '.join(positional) or 'none'}), "
+            f"but the call has {len(arguments)}"
         )
     given = dict(zip(positional, arguments, strict=False))
     if repeated := [name for name in given if name in named]:

@@ -153,7 +153,7 @@ def test_files_that_are_damaged(tmp_path: Path, suffix: str) -> None:
 def test_other_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         tiduc.RequestError,
-        match="unknown kind of file: weights are read from files .npz, .safetensors, .irpa",
+        match="unknown kind of file: weights are stored in .npz, .safetensors, .irpa files",
     ):
         write_weights(tmp_path / "w.bin", ARRAYS)
 

@@ -224,7 +224,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["run", out, "--weights", weights, "--input", f"@{x}", "-o", y]) == 0
     np.testing.assert_allclose(np.load(y)["y"], mlp_in_jax(MLP, np.load(x)), rtol=1e-5, atol=1e-6)
     assert run(["run", out, "--weights", weights]) == 1
-    assert "expected 1 inputs beside the weights (x: 3x4xf32), got 0" in capsys.readouterr().err
+    assert "expected 1 inputs in addition to the weights (x: 3x4xf32), got 0" in capsys.readouterr().err
     assert run(["run", source.replace(".onnx", ".mlir"), "--weights", y, "--input", "random"]) == 1
     assert "there is no input 'y'" in capsys.readouterr().err
     assert run(["import", source, "--size", "n=3", "--lift-constants"]) == 0

@@ -57,9 +57,9 @@ def test_the_flow_of_a_constant() -> None:
 
 
 def test_a_flow_needs_a_field() -> None:
-    with pytest.raises(RequestError, match="flow needs one input and one output of its type"):
+    with pytest.raises(RequestError, match="flow needs one input, and one output of the same type"):
         load(LINEAR).flow(3)
-    with pytest.raises(RequestError, match="flow needs one input and one output of its type"):
+    with pytest.raises(RequestError, match="flow needs one input, and one output of the same type"):
         load(LINEAR).flow(3, "a")
 
 

@@ -103,7 +103,7 @@ def test_command_line(tmp_path: Path) -> None:
                 f"%0 = stablehlo.slice %x [1:9] : ({V}) -> tensor<8xf32>\nreturn %0 : tensor<8xf32>",
                 "tensor<8xf32>",
             ),
-            ["dimension 0 of x is 5, at least 9 is needed"],
+            ["dimension 0 of x is 5, must be at least 9"],
         ),
         (
             function(

@@ -155,7 +155,9 @@ def _stored(
     """Yields the comparisons of derivatives with the stored derivatives in `expected`."""
     described = {f"grad.{i}": (i, f"gradient in {program.inputs[i].name}") for i in positions}
     if not any(key in expected for key in described):
-        raise InputError(f"no derivatives to compare with: expects arrays named {', '.join(described)}")
+        raise InputError(
+            f"no derivatives to compare with: there must be an array of the name {' or '.join(described)}"
+        )
     value, *gradient = run(program.grad(positions, value=True))(*arguments)
     if "loss" in expected:
         yield _against("value, against loss", value, expected["loss"])
@@ -179,7 +181,9 @@ def _stored(
 
 def _against(name: str, ours: Array, theirs: Array) -> Comparison:
     if ours.shape != theirs.shape:
-        raise InputError(f"{name}: shape {ours.shape}, but the stored shape is {theirs.shape}")
+        raise InputError(
+            f"{name}: the computed shape is {ours.shape}, but the stored shape is {theirs.shape}"
+        )
     # Another program computed the stored numbers, with other rounding errors.
     tolerance = max(1e-10, 1e2 * epsilon_of(ours.dtype))
     largest = float(np.max(np.abs(theirs), initial=0.0))

@@ -24,8 +24,8 @@ Run = Callable[[Program], Call]
 """A function that compiles a program with some engine. It returns a function on arrays."""
 
 _DRAWS = 2  # the number of times that random tangents and cotangents are drawn
-_SMALL = 1e-2  # the smallest scale of an element's error, as a share of the largest element
-_MARGIN = 20  # uncertain finite differences raise a tolerance at most by this factor
+_SMALL = 1e-2  # an error is relative to at least this share of the largest element
+_MARGIN = 20  # the largest factor by which uncertain finite differences raise a tolerance
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
     for j in differentiable(p.program):
         name, x = p.program.outputs[j].name, results[j]
         if x.size and not np.any(np.isfinite(wide(x))):
-            raise InputError(f"{name} is not finite at these arguments; give others with --input")
+            raise InputError(f"{name} is not finite at these arguments; give other arguments with --input")
         y.append(x)
         names.append(name)
     at = [p.arguments[i] for i in p.positions]

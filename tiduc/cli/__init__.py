@@ -193,7 +193,7 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
 @COLOR
 @click.pass_context
 def tiduc(context: click.Context, memory_limit: int | None) -> None:
-    """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
+    """Differentiate StableHLO programs: read a .mlir file, and write a .mlir file with its derivative."""
     progress.enter(str(context.invoked_subcommand))
     if (loaded := shared_options().loaded) is not None:
         loaded(memory_limit)
@@ -219,7 +219,7 @@ def attend(memory_limit: int | None) -> None:
 
 
 def _end(ending: BaseException, *_: object) -> NoReturn:
-    for name in ENDINGS:  # a second signal would interrupt the cleaning up
+    for name in ENDINGS:  # ignores further signals, which would interrupt the handling of this one
         if number := getattr(signal, name, None):
             signal.signal(number, signal.SIG_IGN)
     raise ending

@@ -93,7 +93,7 @@ def axes(text: str, option: str) -> Axes:
         else:
             name += ","
     if name:
-        raise RequestError(f"{option} expects NAME=AXIS, has {name.rstrip(',')!r}")
+        raise RequestError(f"{option} expects NAME=AXIS, not {name.rstrip(',')!r}")
     return named
 
 
@@ -103,7 +103,7 @@ def _spells_axis(text: str) -> bool:
 
 def _axis(text: str, option: str) -> int | None:
     if not _spells_axis(text):
-        raise RequestError(f"{option} expects numbers or none, has {text.strip()!r}")
+        raise RequestError(f"{option} expects numbers or none, not {text.strip()!r}")
     return None if text.strip() == "none" else int(text)
 
 

@@ -21,7 +21,7 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
 
-_MOST = 3  # the most ops at fault that are printed
+_MOST = 3  # the largest number of ops at fault that are printed
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 
@@ -103,7 +103,7 @@ def _check(
     expect: str | None,
     as_data: bool,
 ) -> int:
-    """Check the derivatives of a program: JVP and VJP against central differences, and against each other.
+    """Check the derivatives of a program: compare JVP and VJP with central differences and with each other.
 
     The program is widened to f64. Arguments are random unless given. Exit status 1 means that a comparison failed.
     """

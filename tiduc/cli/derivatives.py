@@ -115,7 +115,9 @@ def _remark_on_order(file: str, program: Program, positions: Sequence[int | str]
         x = ports[0].name
         if program.outputs[0].name == f"{x}.cotangent":
             what = f"this is the gradient of a gradient in the scalar {x!r}"
-            remark(file, f"{what}; 'tiduc jet --derivatives --order K' of the function has fewer ops")
+            remark(
+                file, f"{what}; 'tiduc jet --derivatives --order K' of the function writes a smaller program"
+            )
 
 
 def derived(
@@ -149,7 +151,7 @@ def command(name: str, help: str, more: Sequence[_Option] = (), has_wrt: bool = 
         click.option(
             "--inline",
             is_flag=True,
-            help="Inline every call; by default a function called several times is differentiated once.",
+            help="Inline every call. By default, a function that is called several times is differentiated once.",
         ),
         LOOP_MEMORY,
         MEMORY,
@@ -180,7 +182,7 @@ def command(name: str, help: str, more: Sequence[_Option] = (), has_wrt: bool = 
                 "--batch",
                 type=click.IntRange(1, 2**31 - 1),
                 metavar="K",
-                help="Batch K tangents or cotangents: they and their results get a leading dimension of size "
+                help="Batch K tangents or cotangents: these inputs, and the results, get a leading dimension of size "
                 "K.",
             )
         )

@@ -138,14 +138,16 @@ def with_weights(
     arrays = {} if weights is None else read_weights(weights)
     expected = {value.name: value.type for value in inputs}
     if unknown := [name for name in arrays if name not in expected]:
-        raise InputError(f"there is no input {unknown[0]!r}; there are: {', '.join(expected)}", weights)
+        raise InputError(f"there is no input {unknown[0]!r}; the inputs are: {', '.join(expected)}", weights)
     others = [value for value in inputs if value.name not in arrays]
     given = with_seeds(texts, others, seed, seeds)
     if weights is None:
         return given
     if len(given) != len(others):
         listed = ", ".join(map(str, others)) or "none"
-        raise InputError(f"expected {len(others)} inputs beside the weights ({listed}), got {len(given)}")
+        raise InputError(
+            f"expected {len(others)} inputs in addition to the weights ({listed}), got {len(given)}"
+        )
     rest = iter(given)
     named = {name: restored(array, expected[name]) for name, array in arrays.items()}
     return [named[value.name] if value.name in named else next(rest) for value in inputs]
@@ -258,7 +260,7 @@ def _compile(
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
 
-    A module carries the names, shapes and element types of inputs and outputs. Several programs compile at once.
+    A module contains the names, shapes and element types of its inputs and outputs. Several FILEs compile in parallel.
     """
     if len(files) > 1:
         for flag, value in (
@@ -278,7 +280,7 @@ def _compile(
         remark_on_seeds(file, program)
 
         if verbose and stop_after is not None:
-            raise RequestError("--verbose is for compiled programs: leave out --stop-after")
+            raise RequestError("--verbose needs a complete compilation: leave out --stop-after")
         names = [] if weights is None else parameters_of(program, weights)
         if stop_after is not None:
             write(stopped(program, stop_after, options, iree_flags, names), output)

@@ -30,8 +30,8 @@ from tiduc.view.label import in_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
-SHOWN = 12  # the most residuals that are listed
-PLACES = 3  # the most places that are listed per kink
+SHOWN = 12  # the largest number of residuals that are listed
+PLACES = 3  # the largest number of source locations that are listed for a kink
 
 
 @click.command("explain")

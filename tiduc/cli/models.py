@@ -81,7 +81,7 @@ EQUAL_WITHIN = click.option(
     callback=keep_import,
     expose_value=False,
     help="Treat eigenvalues or singular values as equal if they differ by at most this many units in the last place of "
-    "the largest one; by default, 8 times the root of their number.",
+    "the largest one; by default, 8 times the square root of their number.",
 )
 
 
@@ -141,7 +141,7 @@ def _numbers(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         name, _, number = text.rpartition("=")
         if not name or not number.isdecimal():
-            raise RequestError(f"--size expects NAME=N, as in batch=8, has {text!r}")
+            raise RequestError(f"--size expects NAME=N, as in batch=8, not {text!r}")
         sizes[name] = int(number)
     return sizes
 
@@ -153,7 +153,7 @@ def _arrays(texts: Sequence[str]) -> dict[str, Array]:
         name, equals, value = text.partition("=")
         if not name or not equals or not (value.startswith("@") or "=" in value):
             raise RequestError(
-                f"--constant expects INPUT=TYPE=VALUE, as in axes=2xi64=0,1, or INPUT=@FILE, has {text!r}"
+                f"--constant expects INPUT=TYPE=VALUE, as in axes=2xi64=0,1, or INPUT=@FILE, not {text!r}"
             )
         given = parse_inputs([value])
         if len(given) != 1:

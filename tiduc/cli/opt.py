@@ -177,8 +177,8 @@ def _opt(
     """Run passes on a module and print it, as mlir-opt does.
 
     Passes of tiduc (see 'tiduc passes') and of MLIR and StableHLO (canonicalize, cse, inline, symbol-dce,
-    stablehlo-..., chlo-..., func.func(...)) mix in any order. Without a pass, the module is read and verified. A single
-    pass is also a flag: --tidu-linearize='wrt=x' --cse.
+    stablehlo-..., chlo-..., func.func(...)) can be combined in any order. Without a pass, the module is read and
+    verified. Each pass is also a flag: --tidu-linearize='wrt=x' --cse.
     """
     dialects = EVERY_DIALECT if allow_unregistered_dialect else opset.dialects
     pipeline = chosen_pipeline(pass_pipeline)

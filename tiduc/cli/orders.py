@@ -18,7 +18,7 @@ DERIVATIVES = click.option(
     "name",
     flag_value="derivatives",
     default="jet",
-    help="Write each output and its derivatives of orders 1 to K in one scalar input instead.",
+    help="Instead, write each output and its derivatives of orders 1 to K with respect to one scalar input.",
 )
 
 COMMANDS = {

@@ -104,7 +104,9 @@ def _run(
         if engine == "iree":
             chosen = _by_iree(file, entry, opset, memory, parameters, options)
         elif parameters is not None:
-            raise RequestError("--parameters is for IREE: other engines take each input as an argument")
+            raise RequestError(
+                "--parameters needs the engine iree: other engines take each input as an argument"
+            )
         else:
             program = program_in(file, entry, opset).rematerialize(memory)
             chosen = _Chosen(
@@ -119,7 +121,9 @@ def _run(
     with about(file), waiting(f"compiling {file} for {options.target}"):
         executable = chosen.checked if checked else chosen.executable()
         if executable is None:
-            raise RequestError("--check-memory is for programs: a module has been compiled already")
+            raise RequestError(
+                "--check-memory is for programs only: the memory of a compiled module is fixed"
+            )
     with about(file) if checked else nullcontext():
         results = executable(*arrays)
     named = dict(zip([value.name for value in chosen.signature.outputs], results, strict=True))
@@ -148,9 +152,11 @@ def _by_iree(
                 "--lapack is for programs only: a compiled module already contains this choice"
             )
         if not options.fast:
-            raise RequestError("--no-fast is for programs: a module has been compiled already")
+            raise RequestError(
+                "--no-fast is for programs only: a compiled module already contains this choice"
+            )
         if memory:
-            raise RequestError("--memory is for programs: a module has been compiled already")
+            raise RequestError("--memory is for programs only: the memory of a compiled module is fixed")
         if opset is not OPSET:
             raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
         loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)

@@ -14,7 +14,7 @@ HEADER = ("target", "variants", "runs here", "lacks", "what")
 @JSON
 @OUTPUT
 def _targets(markdown: bool, as_data: bool, output: str) -> None:
-    """List the targets, what each lacks, and whether this machine has a device that runs its modules.
+    """List the targets, the element types that each lacks, and whether this machine has a device for its modules.
 
     A variant follows a colon, as in cuda:sm_86; the first one is the default.
     """

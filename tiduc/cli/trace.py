@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     default=4,
     show_default=True,
     metavar="N",
-    help="Iterations to print for each op in a loop: the first ones and the last one. Files have all of them.",
+    help="Number of iterations to print for each op in a loop: the first ones and the last one. Files contain all "
+    "iterations.",
 )
 @click.option(
     "--limit",
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     "--output",
     default="-",
     metavar="OUT.npz",
-    help="Also write the arrays to this file: each named by its line and op, such as 12.tanh.",
+    help="Also write the arrays to this file. The name of an array has the line and the op, as in 12.tanh.",
 )
 def _trace(
     file: str,
@@ -195,7 +196,7 @@ def _table(traced: RunTrace, file: str, iterations: int) -> "Table":
     program, derivative = traced.program, traced.derivative
     notes = []
     if traced.untraced:
-        notes.append(f"{traced.untraced} ops give values that no array holds, and are not shown")
+        notes.append(f"{traced.untraced} ops are not shown, because no array can hold their results")
     of = [] if derivative is None else [f"{OF[derivative]} (norm)"]
     header = ["op", "where", "type", "iteration", "norm", "least", "greatest", *of, "not finite"]
     hidden = {"constant"}

@@ -96,7 +96,8 @@ class _Settings(TypedDict):
 @click.option(
     "--save",
     metavar="FILE",
-    help="File for the state with the least loss of --validate; without --validate, for the last state.",
+    help="File for the state with the smallest loss on the data of --validate, or without --validate for the last "
+    "state.",
 )
 @click.option(
     "--checkpoint",
@@ -123,7 +124,7 @@ def _train(
     metrics: str | None,
     **settings: Unpack[_Settings],
 ) -> None:
-    """Train by STEP, a module that 'tiduc train-step' compiled, and save the trained state.
+    """Train with STEP, a module that 'tiduc train-step' compiled, and save the trained state.
 
     The seed and the epoch's number determine the order of the rows in each epoch. Therefore a run that continues from
     its checkpoint gives the same losses as a run without interruption.

@@ -255,7 +255,7 @@ def _tell(step: TrainStep) -> None:
         click.echo(f"leaves alone: {', '.join(f'{x} ({step.held[x]})' for x in others)}", err=True)
     if any(reason.startswith(SHARED) for reason in step.held.values()):
         click.echo(
-            "note: an exporter merges parameters of equal values; torch.onnx.export(optimize=False) does not",
+            "note: the exporter merged parameters with equal values; torch.onnx.export(optimize=False) does not",
             err=True,
         )
 
@@ -264,7 +264,9 @@ def _loss(loss: str) -> str | Program:
     if loss in LOSSES or loss == "none":
         return loss
     if not loss.endswith((".mlir", ".mlirbc")):
-        raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, none, and files .mlir")
+        raise RequestError(
+            f"unknown loss {loss!r}; a loss is one of {', '.join(LOSSES)}, none, or a .mlir file"
+        )
     with about(loss):
         return load(loss)
 

@@ -59,7 +59,7 @@ def _of_file(path: str) -> ModuleType:
 def _of_module(name: str) -> ModuleType:
     """Imports a module, which may be in the working directory. Raises `RequestError` if the module does not exist."""
     if not name or name.startswith("."):
-        raise RequestError(f"module not found: {name!r}, which is relative to no package")
+        raise RequestError(f"module not found: the name {name!r} is relative, but no package contains it")
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

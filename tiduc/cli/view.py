@@ -86,7 +86,7 @@ LISTING = "text"
 def _view(
     file: str, kind: str | None, output: str, fold: bool, name: str | None, memory: bool, **asked: Any
 ) -> None:
-    """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
+    """Show a program as a picture (svg, png), a page to explore (html), input for Graphviz (dot), or text (txt).
 
     Colours show which values tangents reach. Dashed arrows are values that another graph defines. In the page, a click
     opens calls, loops and folded parts. Pictures and pages need Graphviz, which 'tiduc[view]' installs.

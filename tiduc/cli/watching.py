@@ -96,7 +96,7 @@ class Watch:
         name = self._stack.pop()
         if self._shows is None:
             return
-        # Loops and calls run stages on their bodies, inside a stage on the whole program.
+        # Loops and calls run stages on their bodies, inside a stage on the whole program. Only the latter is shown.
         if name in _MODULES and result is not None and not _MODULES.keys() & set(self._stack):
             self._shows(name, str(_MODULES[name](arguments, result)))
         elif name.startswith(_IREE):

@@ -181,7 +181,7 @@ def _keys(rows: Rows, terms: Sequence[tuple[Entries, Entries]] | None, sizes: tu
         return np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
     if prod(sizes) > MOST_NONZEROS:
         x, z = rows[0][0].input, rows[0][1].input
-        raise RequestError(f"gauss_newton.{x.name}.{z.name} has too many nonzeros: use product")
+        raise RequestError(f"gauss_newton.{x.name}.{z.name} has too many nonzeros; use product instead")
     return np.arange(prod(sizes))
 
 

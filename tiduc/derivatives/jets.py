@@ -93,7 +93,7 @@ def flow_of(program: Function, order: int, wrt: Wrt) -> Outputs:
     if len(inputs) != 1 or len(program.outputs) != 1 or program.outputs[0].type != inputs[0].type:
         types = [", ".join(str(port.type) for port in ports) for ports in (inputs, program.outputs)]
         raise RequestError(
-            f"flow needs one input and one output of its type; there are ({types[0]}) -> ({types[1]})"
+            f"flow needs one input, and one output of the same type; the program is ({types[0]}) -> ({types[1]})"
         )
     (x,), (y,) = inputs, program.outputs
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))

@@ -97,7 +97,7 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
     if group.diagonal is not None:
         try:
             return one(program, group.blocks, group.diagonal)
-        except Unsupported:  # without the diagonal, `batch` may run all ops in a loop over the seeds
+        except Unsupported:  # the blocks are computed without the diagonal below, which supports more ops
             pass
     return one(program, group.blocks)
 
