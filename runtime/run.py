@@ -250,7 +250,7 @@ class Executable:
     def _is_kept(self, argument: ArrayLike, index: int) -> bool:
         """Whether an argument is a `DeviceArray` on this device with the right type.
 
-        This test is fast, because a training step has hundreds of such arguments.
+        This test must be fast, because a training step has hundreds of such arguments.
         """
         dtype, shape, _ = self._plan[index]
         return (

@@ -136,8 +136,8 @@ class KnownSize:
 class Signature:
     """The inputs and outputs of a function in order, printed as `(x: 4xf32, y: f32) -> (loss: f32)`.
 
-    `sizes` gives the sizes of dynamic dimensions that other inputs determine. `required` lists relations that the sizes
-    of the inputs must satisfy.
+    `sizes` gives the sizes of dynamic dimensions that follow from the sizes of other inputs. `required` lists relations
+    that the sizes of the inputs must satisfy.
     """
 
     inputs: tuple[SignatureValue, ...]

@@ -48,7 +48,8 @@ def read_weights(path: Path) -> dict[str, Array]:
 
 
 def part_readers(path: Path) -> dict[str, Callable[[tuple[slice, ...]], Array]]:
-    """Returns, for each array of a file, a function that takes slices and returns this part of the array.
+    """Returns, for each array of a file, a function that takes slices and returns the part of the array at these
+    slices.
 
     Reads only the requested parts of a `.safetensors` file, but all arrays of any other file at once. Raises the errors
     of `read_weights`.

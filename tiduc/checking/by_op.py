@@ -97,7 +97,7 @@ def _errors(alone: _Alone, point: Point) -> Iterator[OpError]:
 
 
 def _line(value: Call, at: Sequence[Array], dx: Mapping[int, Array]) -> Callable[[float], list[Array]]:
-    """Returns a function from a distance to the outputs at the inputs `at` plus the distance times `dx`."""
+    """Returns a function that moves the inputs from `at` by a distance times `dx`, and returns the outputs."""
 
     def moved(distance: float) -> list[Array]:
         given = list(at)

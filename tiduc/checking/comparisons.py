@@ -171,9 +171,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """Returns a function from `distance` to the differentiable outputs after one input has moved by `distance` times
-    `dx`.
-    """
+    """Returns a function that moves one input by `distance` times `dx`, and returns the differentiable outputs."""
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:

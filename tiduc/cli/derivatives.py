@@ -116,7 +116,7 @@ def _remark_on_order(file: str, program: Program, positions: Sequence[int | str]
         if program.outputs[0].name == f"{x}.cotangent":
             what = f"this is the gradient of a gradient in the scalar {x!r}"
             remark(
-                file, f"{what}; 'tiduc jet --derivatives --order K' of the function writes a smaller program"
+                file, f"{what}; 'tiduc jet --derivatives --order K' on the function itself writes fewer ops"
             )
 
 

@@ -145,7 +145,7 @@ def write(data: bytes | str, output: str = "-") -> None:
 def write_json(data: object, output: str = "-") -> None:
     r"""Writes data as JSON.
 
-    A name may contain a byte that is not UTF-8. Such a byte becomes an escape such as "\\udcff", which Python can read.
+    A name may contain a byte that is not UTF-8. Such a byte becomes an escape such as "\udcff", which Python can read.
     """
     text = json.dumps(data, indent=2, ensure_ascii=False)
     write(_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n", output)

@@ -117,7 +117,7 @@ def sparse_blocks(
 
 
 def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPort) -> list[int]:
-    """Returns the dimensions of `x` that are not aligned in the block of at least one output.
+    """Returns the dimensions of `x` except those that are aligned in the blocks of all outputs.
 
     Outputs that do not depend on `x` are ignored.
     """
@@ -233,13 +233,13 @@ def on_basis_vectors(
     mapping: Callable[..., Graph] = batch,
     diagonal: int | None = None,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """Computes the values `wanted` of a linear graph for each basis vector along the free dimensions of its input
-    ports.
+    """Computes the values `wanted` of a linear graph for each basis vector along the free dimensions of its inputs.
 
     Returns a builder for ops on the results, and the results. All `keys` are bound to the same seeds. With more than
     one seed, `mapping` is `batch`, which adds a leading dimension of seeds to the results, or `collapse`, which sums
-    them over the seeds. `diagonal` is a free dimension along which the seeds stay a diagonal, stored as one array, for
-    as many ops as possible (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS` seeds.
+    them over the seeds. `diagonal` is a free dimension along which the basis vectors form a diagonal matrix. As many
+    ops as possible work on its diagonal alone (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS`
+    seeds.
     """
     count = number_of_seeds(ports[0], free)
     if count > MOST_SEEDS:

@@ -124,7 +124,7 @@ def hessian(
 ) -> list[OutputPort]:
     """Returns the second derivatives of each output with respect to each pair of `wrt`.
 
-    They are the Jacobian, in forward mode, of the Jacobian in reverse mode.
+    Forward mode differentiates the Jacobian that reverse mode computes.
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")

@@ -143,7 +143,7 @@ def gauss_newton(
 
 
 def patterns_of(self: Function) -> dict[str, Compressed]:
-    """Returns the patterns of compressed results by name, as in scipy.
+    """Returns the sparsity patterns of compressed results by name, with `indptr` and `indices` as in scipy.
 
     The program may also be read from a file. Raises `RequestError` for a malformed pattern.
     """

@@ -153,9 +153,9 @@ def _along_directions(
 
 
 def _interpolated(b: StablehloBuilder, x: Value, weights: NDArray[np.float64]) -> Value:
-    """Computes partial derivatives, along a new last dimension, from coefficients along all directions.
+    """Computes partial derivatives from the Taylor coefficients along all directions.
 
-    The first dimension of `x` is the direction.
+    The first dimension of `x` is the direction. The last dimension of the result enumerates the partial derivatives.
     """
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(
