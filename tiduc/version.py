@@ -1,4 +1,4 @@
-"""version: the version of the running tiduc."""
+"""Defines `version`, the version of tiduc."""
 
 import tomllib
 from functools import cache

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Attention(nn.Module):
-    """Multi-head attention. With `causal`, a token attends only to itself and to earlier tokens."""
+    """A layer of multi-head attention. With `causal`, a token attends only to itself and to earlier tokens."""
 
     def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()

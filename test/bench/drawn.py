@@ -87,7 +87,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def records(journal: Path) -> list[Record]:
-    """All records of a journal, in order."""
+    """Reads all records of a journal, in order."""
     return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
 
 

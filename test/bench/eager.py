@@ -34,7 +34,7 @@ WEIGHTS = [
 
 
 class OfTiduc:
-    """The network with eager arrays."""
+    """The network, written with eager arrays."""
 
     def __init__(self) -> None:
         self.layers = [
@@ -59,7 +59,7 @@ class OfTiduc:
 
 
 class OfTorch:
-    """The network with PyTorch's tensors."""
+    """The network, written with PyTorch's tensors."""
 
     def __init__(self) -> None:
         self.layers = [

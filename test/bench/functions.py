@@ -15,7 +15,10 @@ from jax.scipy.special import logsumexp
 
 
 class Function(NamedTuple):
-    """A scalar function of arrays, its arguments, and the positions of the differentiated arguments."""
+    """A scalar function of arrays with its arguments.
+
+    The function is differentiated with respect to the arguments at the listed positions.
+    """
 
     function: Callable[..., Any]
     arguments: Callable[[np.random.Generator], list[Any]]

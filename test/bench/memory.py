@@ -141,7 +141,10 @@ def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
 
 
 def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
-    """The gradient of a loss with respect to all parameters. With `value`, also the loss."""
+    """Returns a program that computes the gradient of a loss with respect to all parameters.
+
+    With `value`, the program also returns the loss.
+    """
     names = [name for name, _ in module.named_parameters()]
     return tiduc.from_torch(module, (image,), lift_constants=True).grad(names, value=value)
 

@@ -136,7 +136,7 @@ _MOBILE = (
 
 
 def mobilenet() -> nn.Module:
-    """MobileNetV3 (small) for 1000 classes."""
+    """Returns the small MobileNetV3 for 1,000 classes."""
     parts: list[nn.Module] = [convolved(3, 16, 3, 2), nn.BatchNorm2d(16), nn.Hardswish()]
     for inputs, width, outputs, kernel, stride, squeezes, hard in _MOBILE:
         squeeze = Squeeze(width, -(-width // 32) * 8, nn.Hardsigmoid, nn.ReLU) if squeezes else None

@@ -165,7 +165,7 @@ def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequen
 def of_compiler(
     compiler: Callable[[str, Sequence[Any]], Compiled], text: str, arguments: Sequence[Any]
 ) -> Way:
-    """tiduc's gradient, compiled by another StableHLO compiler."""
+    """Compiles tiduc's gradient with another StableHLO compiler."""
     before = used()
     with jax.enable_x64(True):
         compiled = compiler(inlined(text), arguments)

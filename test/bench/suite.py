@@ -62,7 +62,7 @@ COMPILED = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compil
 
 
 class Case(NamedTuple):
-    """A function, and the point at which its gradient is computed."""
+    """A function and the point at which its gradient is computed."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -120,7 +120,7 @@ def network(model: Any) -> Case:
 
 
 def single(x: Any) -> Any:
-    """The array, converted to f32 if it has floats."""
+    """Converts an array of floats to f32. Returns other arrays unchanged."""
     x = np.asarray(x)
     return x.astype(np.float32) if x.dtype.kind == "f" else x
 
@@ -141,7 +141,7 @@ def texts(case: Case) -> tuple[str, str]:
 
 
 def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
-    """Compiles like `tiduc compile`, without its cache."""
+    """Compiles a program as `tiduc compile` does, but without the cache."""
     started = time.perf_counter()
     vmfb = build(tiduc.load(text).lower(), Options(cached=False))
     seconds = time.perf_counter() - started
@@ -150,7 +150,7 @@ def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Compiled:
-    """Compiles with IREE's own compiler, without tiduc's rewrites."""
+    """Compiles a program with IREE's compiler, without tiduc's rewrites."""
     started = time.perf_counter()
     vmfb = compile_str(text, input_type="stablehlo", extra_args=list(PLAIN))
     seconds = time.perf_counter() - started
@@ -159,7 +159,7 @@ def by_iree(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
-    """Compiles with the XLA that JAX contains."""
+    """Compiles a program with the XLA compiler that JAX contains."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     started = time.perf_counter()
@@ -216,7 +216,7 @@ def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, fl
 
 
 def agree(results: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """Whether results are equal up to rounding."""
+    """Returns whether two lists of results are equal up to rounding."""
     return all(
         np.allclose(x, y, rtol=0, atol=2e-4 * float(np.max(np.abs(y), initial=1e-30)))
         for x, y in zip(results, expected, strict=True)
@@ -266,7 +266,7 @@ def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iter
 
 
 def machine() -> str:
-    """The processor and the versions of the measured packages."""
+    """Describes the processor and the versions of the measured packages."""
     processor = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

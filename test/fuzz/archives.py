@@ -18,7 +18,7 @@ from cases.archives import CONSTANTS, MODEL, WEIGHTS, argument, node
 from test_models_archives import BOMBS, two_directories
 
 MARK = "RAN"
-"""The name of the file or folder that malicious parts try to create."""
+"""The name of the file or folder that malicious parts of an archive try to create."""
 CODE = f"__import__('os').mkdir('{MARK}')"
 TEXTS = (
     *(
@@ -262,7 +262,7 @@ def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _part(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Removes, renames, adds or changes a part."""
+    """Removes, renames, adds or changes a part of an archive."""
     if not parts:
         return
     name, how = draw.choice(list(parts)), draw.randrange(5)

@@ -1,4 +1,4 @@
-"""Random command lines of `tiduc`."""
+"""Draws random command lines of `tiduc`."""
 
 from random import Random
 

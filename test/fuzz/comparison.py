@@ -36,7 +36,7 @@ SIZES = (1, 2, 3)
 """The sizes of dynamic dimensions at run time."""
 
 Verdict = tuple[str, str]
-"""A category and a detail."""
+"""The category of an outcome, and a text with details."""
 
 
 class Wrong(Exception):
@@ -58,7 +58,7 @@ class Case:
     a: tuple[Array, ...]
     b: tuple[Array, ...]
     floats: tuple[int, ...]
-    """The positions of the differentiable outputs."""
+    """The positions of the float and complex outputs."""
 
     @property
     def distances(self) -> tuple[float, ...]:

@@ -207,7 +207,7 @@ class Composer:
     # ---- the whole
 
     def leaves(self) -> list[Value]:
-        """The values that no op reads, except inputs."""
+        """Returns the values that no op reads. Inputs are left out."""
         return [x for x in self.values if x not in self._read and x not in self.inputs]
 
     def text(self, outputs: Sequence[Value]) -> str:

@@ -81,7 +81,7 @@ def _graphs(text: str) -> bytes:
 
 @functools.cache
 def compiled() -> tuple[bytes, ...]:
-    """Small compiled modules (`.vmfb`) for the target `cpu`."""
+    """Compiles small programs to modules (`.vmfb`) for the target `cpu`."""
     programs = [
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         "%0 = stablehlo.sine %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}",
@@ -144,7 +144,10 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
 
 @functools.cache
 def archive_parts() -> tuple[dict[str, bytes], ...]:
-    """The parts of `.pt2` archives: an archive that was written without PyTorch, and exports of PyTorch."""
+    """Returns the parts of `.pt2` archives.
+
+    One archive is written without PyTorch. The others are exports of PyTorch.
+    """
     exports = _in_child(_archives)  # is empty if PyTorch is not installed
     return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
 

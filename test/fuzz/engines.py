@@ -99,7 +99,7 @@ def _by_function(results: Iterable[Array], counts: Sequence[int]) -> list[tuple[
 
 @stage
 def _count(text: str) -> int:
-    """The number of results of the function `main`."""
+    """Returns the number of results of the function `main`."""
     for op in parse(text).body.operations:
         if ir.StringAttr(op.attributes["sym_name"]).value == "main":
             return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results)

@@ -84,7 +84,7 @@ class Worker:
 
     @property
     def is_old(self) -> bool:
-        """Whether a new worker must replace this one before the next input."""
+        """Returns whether a new worker must replace this worker before the next input."""
         return self.is_spoilt or self.done >= (_ARCHIVES if self.kind == "archives" else _CASES)
 
     def _processor_seconds(self) -> float:

@@ -50,7 +50,7 @@ Array = NDArray[Any]
 
 SIZES = (0, 1, 2, 3, 4, 5, 6, 8, 16, 37, 64, 300, 5000)
 NUMBERS = (-(2**31), -7, -1, 0, 1, 2, 3, 4, 6, 12, 24, 37, 70000, 2**31 - 1)
-"""Integers that may be sizes or indices."""
+"""Integers that tests use as sizes or indices."""
 
 _AT_ONCE = 25  # the number of programs in a module
 _ALIGNED = 64  # the alignment, in bytes, of buffers that IREE imports without a copy
@@ -104,7 +104,7 @@ class Fuzzed(NamedTuple):
 
 @functools.cache
 def programs(orders: int) -> tuple[Fuzzed, ...]:
-    """The programs of the tests, and their derivatives up to an order."""
+    """Returns the programs of the tests and their derivatives up to an order."""
     return tuple(_programs(orders))
 
 

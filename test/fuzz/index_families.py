@@ -1,4 +1,4 @@
-"""Families of gathers, scatters, dynamic slices and sorts for random programs."""
+"""Defines families of gathers, scatters, dynamic slices and sorts, from which random programs are drawn."""
 
 import math
 from collections.abc import Callable

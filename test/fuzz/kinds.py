@@ -44,7 +44,7 @@ class Case:
 
 
 def case_of(kind: str, seed: int, number: int) -> Case:
-    """The input with this kind, seed and number."""
+    """Draws the input with this kind, seed and number."""
     return KINDS[kind](Random(f"{seed} {kind} {number}"))
 
 

@@ -61,7 +61,7 @@ class Subject:
 
     @property
     def wrt(self) -> list[int] | None:
-        """A random subset of the inputs, or None, which means every differentiable input."""
+        """Draws a subset of the inputs, or None, which stands for all differentiable inputs."""
         inputs = range(len(self.program.inputs))
         return self.draw.choice([None, None, [i for i in inputs if self.draw.randrange(2)]])
 

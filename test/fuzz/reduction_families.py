@@ -1,4 +1,4 @@
-"""Families of reductions and products for random programs."""
+"""Defines families of reductions and products, from which random programs are drawn."""
 
 import math
 

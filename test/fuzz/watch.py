@@ -62,7 +62,7 @@ _folder = ""
 
 @contextmanager
 def watched(folder: Path) -> Iterator[None]:
-    """A context that raises `Outside` at its end if the process did something that reading a file must not do."""
+    """Enters a context. At its end, raises `Outside` if the process did something that reading a file must not do."""
     global _seen, _folder
     _watch()
     before, started = _listed(folder), time.process_time()

@@ -26,7 +26,7 @@ from tiduc.eager.graphs import RecordedGraph
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "array_api.md"
 LACKING = ("stablehlo.custom_call", "stablehlo.triangular_solve", "stablehlo.cholesky", "stablehlo.fft")
-"""The ops that the interpreter lacks."""
+"""The ops that the reference interpreter cannot run."""
 
 REASONS = {
     r"test_finfo\[(float32|complex64)\]": "`np.finfo` gives scalars of NumPy, not Python's floats",
@@ -53,7 +53,7 @@ tests.
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a test: `passed`, `failed` or `skipped`."""
+    """The outcome of a test, which is `passed`, `failed` or `skipped`."""
 
     name: str
     outcome: str

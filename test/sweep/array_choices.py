@@ -12,7 +12,7 @@ BITS = {
     **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64},
 }
 EXACT_TO = {"bf16": 1 << 8, "f16": 1 << 11, "f32": 1 << 24, "f64": 1 << 53}
-"""For each float type, the largest n such that the type represents all integers up to n."""
+"""Maps each float type to the largest n such that the type represents all integers up to n."""
 
 
 def is_integer(element: str) -> bool:
@@ -20,7 +20,7 @@ def is_integer(element: str) -> bool:
 
 
 def extremes(element: str) -> tuple[int, int]:
-    """The smallest and the largest integer of a type."""
+    """Returns the smallest and the largest integer of a type."""
     bits = BITS[element]
     return (0, (1 << bits) - 1) if element.startswith("ui") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
@@ -112,7 +112,7 @@ class Choices(Statements):
         return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
 
     def _place(self, scope: Scope, element: str, size: int) -> Value:
-        """A scalar index, usually near the bounds of a dimension of this size."""
+        """Draws a scalar index, which is often near the bounds of a dimension of this size."""
         scalar = Kind((), element)
         if self.random.random() < 0.4:
             near = [0, 1, size - 1, size, size + 2, -1, -2, *extremes(element)]

@@ -94,7 +94,7 @@ class Moves(Choices):
         return [self._place(scope, element, n) for n in kind.shape]
 
     def _ordered(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A transpose or a reverse."""
+        """Adds a transpose or a reverse."""
         x, rank = self._get(scope, kind), len(kind.shape)
         if self.random.random() < 0.5:
             along = sorted(self.random.sample(range(rank), self.random.randint(0, rank)))

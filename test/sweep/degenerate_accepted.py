@@ -1,4 +1,4 @@
-"""Intended differences from PyTorch's values and derivatives at degenerate inputs, for `torch_degenerate.py`."""
+"""Lists intended differences from PyTorch's values and derivatives at degenerate inputs."""
 
 from typing import NamedTuple
 

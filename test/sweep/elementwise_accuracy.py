@@ -118,7 +118,7 @@ def worst(name: str, order: int, x: Any, computed: Any) -> Worst:
 
 
 def by_reference(name: str, dtype: Any, count: int) -> list[Worst]:
-    """The largest errors of a function's first and second derivatives on the reference interpreter."""
+    """Computes the largest errors of a function's first and second derivatives on the reference interpreter."""
     x = points(FUNCTIONS[name], dtype, count)
     programs = enumerate(texts(FUNCTIONS[name], dtype, len(x)), 1)
     return [

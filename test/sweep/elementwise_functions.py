@@ -51,7 +51,7 @@ def _logistic(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _with_value(x: Any) -> tuple[Any, ...]:
-    """The logistic function and its derivatives."""
+    """Returns the values of the logistic function and its derivatives."""
     return 1 / (1 + mp.exp(-x)), *_logistic(x)
 
 

@@ -103,7 +103,7 @@ def case_of(harness: Any, wide: bool = False) -> Case:
 
 
 def in_double(arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in double precision. Integers do not change."""
+    """Converts the arrays to double precision. Arrays of integers do not change."""
     return [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in arrays]
 
 
@@ -156,7 +156,7 @@ def legal(text: str) -> str:
 
 
 def execute(text: str, arguments: Sequence[Array]) -> list[Array]:
-    """The results of a StableHLO module, compiled by XLA for the CPU."""
+    """Compiles a StableHLO module with XLA for the CPU, and returns the results of a call."""
     import jax
 
     return [np.asarray(x) for x in compiled(text).execute([jax.device_put(x) for x in arguments])]

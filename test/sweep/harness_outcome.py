@@ -113,7 +113,10 @@ def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], or
 
 
 def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
-    """Raises `Wrong` if the errors of tiduc's low-precision derivatives are more than about twice JAX's errors."""
+    """Compares the errors of tiduc's low-precision derivatives with those of JAX.
+
+    Raises `Wrong` if tiduc's errors are more than about twice as large.
+    """
     ours = (
         execute(texts[0], [*case.point, *case.dx])[case.results :],
         execute(texts[1], [*case.point, *case.ct])[case.results :],

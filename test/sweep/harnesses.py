@@ -43,7 +43,7 @@ LIFE = 250  # the number of harnesses that one worker runs
 
 @cache
 def harnesses() -> dict[str, Any]:
-    """All harnesses by name, in JAX's order."""
+    """Maps names to harnesses, in the order of JAX."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -122,7 +122,7 @@ def stop(worker: Any) -> None:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """A table with a row for each primitive and a column for each category."""
+    """Returns a table with a row for each primitive and a column for each category."""
     rows: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.group, Counter())[outcome.category] += 1

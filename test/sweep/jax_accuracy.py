@@ -151,7 +151,7 @@ def accuracy(pattern: str, journal: Path | None = None) -> Found:
 
 
 def kept(journal: Path) -> Found:
-    """The errors in a journal, which has a line of JSON for each function."""
+    """Reads the errors in a journal, which has a line of JSON for each function."""
     found: Found = {}
     for line in journal.read_text().splitlines() if journal.exists() else []:
         name, of_sources = json.loads(line)

@@ -36,7 +36,7 @@ Case = tuple[str, str, Sequence[Any]]
 
 
 def written_cases() -> Iterator[Case]:
-    """The name, text and arguments of each program that is not random."""
+    """Yields the name, text and arguments of each program that is not random."""
     for name in IN_FILES:
         program = tiduc.load(EXAMPLES / f"{name}.mlir")
         with np.load(EXAMPLES / f"{name}.npz") as stored:
@@ -49,14 +49,14 @@ def written_cases() -> Iterator[Case]:
 
 
 def random_cases(first: int, count: int) -> Iterator[Case]:
-    """Random programs with loops, branches and calls, and their arguments."""
+    """Yields random programs with loops, branches and calls, and their arguments."""
     for seed in range(first, first + count):
         text = LoopProgram(seed, smooth=True).text
         yield f"random {seed}", text, arguments_of(tiduc.load(text).signature, "smooth")[-1]
 
 
 def category(text: str, arguments: Sequence[Any], order: int, compiled: bool = False) -> tuple[str, str]:
-    """The category of a program, and the reason if the category is not `ok`."""
+    """Returns the category of a program, and the reason if the category is not `ok`."""
     try:
         check_against_nested_jvps(tiduc.load(text), arguments, order, 1e-6, compiled)
     except TiducError as error:

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 
 def category(seed: int) -> tuple[str, str]:
-    """The category of a program, and the reason if the category is not `ok`."""
+    """Returns the category of a program, and the reason if the category is not `ok`."""
     text = program(seed)
     if "?" in text or any(re.search(pattern, text) for pattern in OF_IREE):
         return "not run", ""  # only IREE runs these programs, and here without tiduc's workarounds

@@ -63,7 +63,7 @@ def gathered(draw: Random, shape: Shape) -> Layer:
 
 
 def attended(draw: Random, shape: Shape) -> Layer:
-    """Attention over the pixels of small images."""
+    """Draws a layer of attention over the pixels of small images."""
     batch, channels, height, width = shape
     layer = Sequences().attention(draw, (batch, height * width, channels))
 
@@ -84,7 +84,7 @@ def wide(draw: Random, shape: Shape) -> Layer:
 
 
 class LargeNetwork:
-    """A random network: a function from parameters and an input to outputs."""
+    """A random network, which is a function of parameters and an input."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = Random(f"large {seed}")
@@ -164,7 +164,7 @@ class LargeNetwork:
         return [x.astype(self.dtype) for x in arrays]
 
     def cotangents(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Random cotangents of the outputs."""
+        """Draws cotangents of the outputs."""
         rng = np.random.default_rng([seed, 1])
         given = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self.arguments(0)]
         with jax.enable_x64(True):

@@ -167,7 +167,7 @@ class Statements(Text):
         return [self.op("gather", [self._get(scope, kind), indices], kind, attributes)]
 
     def _turned(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reverse, a transpose, a pad, or a concatenation of two slices."""
+        """Adds a reverse, a transpose, a pad, or a concatenation of two slices."""
         if not kind.size or not kind.shape:
             return None
         x, rank = self._get(scope, kind), len(kind.shape)

@@ -35,7 +35,7 @@ class Layer:
 
 
 def plain(name: str, function: Callable[[Any], Any]) -> Layer:
-    """A layer without parameters."""
+    """Returns a layer without parameters."""
     return Layer(name, (), lambda _, x: function(x))
 
 
@@ -98,7 +98,7 @@ class Images:
         return ("NHWC", "HWIO", "NHWC") if self.last else ("NCHW", "OIHW", "NCHW")
 
     def convolution(self, draw: Random, shape: Shape) -> Layer:
-        """A convolution with random windows, strides, padding, dilation and groups, and usually a bias."""
+        """Draws a convolution with random windows, strides, padding, dilation and groups, and usually a bias."""
         channels = shape[self.channel]
         groups = draw.choice(
             [1, 1, 1, channels, draw.choice([g for g in (2, 3, 4) if channels % g == 0] or [1])]
@@ -127,7 +127,7 @@ class Images:
         return Layer(name, (kernel, (features,)) if draw.random() < 0.6 else (kernel,), call)
 
     def transposed(self, draw: Random, shape: Shape) -> Layer:
-        """A transposed convolution."""
+        """Draws a transposed convolution."""
         channels, features = shape[self.channel], draw.choice([8, 12, 16, 32])
         size, stride = draw.choice([(2, 2), (3, 2), (4, 2), (3, 1), (3, 3)])
         padding = draw.choice(["SAME", "VALID"])
@@ -142,7 +142,7 @@ class Images:
         return Layer(f"transposed {kernel} stride {stride} {padding}", (kernel,), call)
 
     def normalization(self, draw: Random, shape: Shape) -> Layer:
-        """Batch, instance, layer or group normalization."""
+        """Draws a batch, instance, layer or group normalization."""
         kind, channels = draw.choice(["batch", "batch", "instance", "layer", "group"]), shape[self.channel]
         axes = {"batch": (0, *self.space), "instance": self.space, "layer": (self.channel,)}
         if kind != "group":
@@ -222,10 +222,10 @@ CHANNELS_LAST = Images(True)
 
 @dataclass(frozen=True)
 class Sequences:
-    """Layers of sequences, whose dimensions are batch, steps and features."""
+    """Draws layers of sequences. The dimensions of a sequence are batch, steps and features."""
 
     def dense(self, draw: Random, shape: Shape) -> Layer:
-        """A product with a matrix, and usually a bias."""
+        """Draws a layer that multiplies by a matrix and usually adds a bias."""
         features = draw.choice([24, 32, 48, 64, 65, 96, 128])
         shapes = ((shape[-1], features), (features,))
         scale = shape[-1] ** -0.5
@@ -311,7 +311,7 @@ class Sequences:
         return lax.scan(step, jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1))[1].swapaxes(0, 1)
 
     def convolution(self, draw: Random, shape: Shape) -> Layer:
-        """A convolution along the steps, often depthwise and causal."""
+        """Draws a convolution along the steps, which is often depthwise and causal."""
         width, size = shape[-1], draw.choice([2, 3, 4])
         groups = draw.choice([1, width])
         padding = draw.choice([[(size - 1, 0)], "SAME"])

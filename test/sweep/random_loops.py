@@ -76,7 +76,7 @@ _STEPS: dict[str, Callable[[tiduc.Program], tiduc.Program]] = {
 
 Array = NDArray[Any]
 Outcome = tuple[str, str]
-"""A category and a detail."""
+"""The category of an outcome, and a text with details."""
 
 
 def text_of(case: str, target: str) -> str:

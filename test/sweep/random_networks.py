@@ -70,7 +70,7 @@ Outcome = tuple[str, str]
 
 
 class Network:
-    """A random network: a loss as a function of parameters, inputs and labels."""
+    """A random network, whose loss is a function of parameters, inputs and labels."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = Random(seed)

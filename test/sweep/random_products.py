@@ -128,7 +128,7 @@ def windows(draw: Random, element: str, _: str) -> Op:
 
 
 def drawn(draw: Random) -> Op:
-    """A random op."""
+    """Draws a random op."""
     kind = draw.choice([product, product, convolution, convolution, total, windows])
     element = draw.choice(
         ["f32", "f32", "f16", "bf16", "f64", *(["i8"] if kind in (product, convolution) else [])]

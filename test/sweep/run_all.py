@@ -65,7 +65,7 @@ def missing(sweep: Sweep) -> str:
 
 
 def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
-    """Runs a sweep in its own process and returns the outcome."""
+    """Runs a sweep in a separate process and returns the outcome."""
     words = {"seed": str(seed), "journal": str(journal), "folder": os.environ.get(sweep.folder, "")}
     command = [word.format_map(words) for word in (sweep.full if full else sweep.sample)]
     environment = {

@@ -129,7 +129,7 @@ def _is_size(op: Any) -> bool:
 
 
 def _main(module: Any) -> Any:
-    """The function `main`, or the first function."""
+    """Returns the function `main`, or the first function if no function has this name."""
     functions = [op.operation for op in module.body.operations]
     named = [f for f in functions if f.attributes["sym_name"].value == "main"]
     return (named or functions)[0]
@@ -188,7 +188,7 @@ def holds_denormals(module: Any, values: Any) -> bool:
 
 
 def _constants(module: Any) -> list[Any]:
-    """The real constants of a function, as arrays."""
+    """Returns the real constants of a function as arrays."""
     block = _main(module).regions[0].blocks[0]
     values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
     if any("0x" in str(v) for v in values if "bf16" in str(v.type)):

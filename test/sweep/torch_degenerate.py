@@ -269,7 +269,7 @@ def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> t
 
 
 def is_accepted(name: str, kind: str, order: int, x: Any, y: Any, is_free: Any) -> bool:
-    """Whether `ACCEPTED` has a reason for which x may differ from y."""
+    """Returns whether `ACCEPTED` has a reason for a difference between x and y."""
     known = [a for a in ACCEPTED.values() if re.fullmatch(a.pattern, name) and kind in a.kinds]
     return any(
         order >= a.order and (not a.is_nan or difference(x, y, is_free | ~np.isfinite(x)) in ("", BETTER))

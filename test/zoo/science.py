@@ -160,7 +160,7 @@ class Sine(nn.Module):
 
 
 class Coupling(nn.Module):
-    """The negative log-likelihood of a normalizing flow of affine couplings (Dinh et al. 2017)."""
+    """The negative log-likelihood of a normalizing flow with affine coupling layers (Dinh et al. 2017)."""
 
     def __init__(self, size: int, width: int, layers: int) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 Figures = Mapping[str, Any]
 
 TITLE = "## All architectures"
-"""The title of the last section, which `architecture_page.py` writes."""
+"""The title of the last section of the page, which `architecture_page.py` writes."""
 
 _ABOUT = """# The zoo
 

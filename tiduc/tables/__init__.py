@@ -84,13 +84,13 @@ ACCEPTED = Table("accepted", lambda c: Accepted(*c))
 
 @cache
 def native_passes() -> list[str]:
-    """The names of MLIR's and StableHLO's passes that textual pipelines can name."""
+    """Returns the names of MLIR's and StableHLO's passes that a textual pipeline may contain."""
     return (FOLDER / "native_passes.tsv").read_text().split()
 
 
 @cache
 def by_op(table: Table[Row]) -> dict[str, list[Row]]:
-    """The rows of a table, grouped by op."""
+    """Maps each op to its rows of a table."""
     rows: dict[str, list[Row]] = {}
     for row in table.read():
         rows.setdefault(row.op, []).append(row)

@@ -53,7 +53,7 @@ class Site:
 
     @property
     def short(self) -> str:
-        """The op's name without StableHLO's prefix."""
+        """The name of the op without the prefix `stablehlo.`."""
         return self.name.removeprefix("stablehlo.")
 
 

@@ -49,7 +49,7 @@ class Batches:
             raise InputError(f"the data has {self.rows} rows, which are fewer than a batch of {self.size}")
 
     def __len__(self) -> int:
-        """The number of batches of an epoch."""
+        """The number of batches in an epoch."""
         return ceil((self.rows - self.left_out) / self.size)
 
     def shuffled(self, seed: int, epoch: int, begin: int = 0) -> Iterator[dict[str, NDArray[Any]]]:
@@ -58,7 +58,7 @@ class Batches:
         return self._batches(order, begin)
 
     def in_order(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """The batches in the order of the data."""
+        """Yields the batches in the order of the data."""
         return self._batches(np.arange(self.rows), 0)
 
     def _batches(self, order: NDArray[Any], begin: int) -> Iterator[dict[str, NDArray[Any]]]:

@@ -193,7 +193,7 @@ def is_adapted(state: Mapping[str, Array]) -> bool:
 
 
 def adapters_in(state: Mapping[str, Array]) -> Adapters:
-    """The adapters among the arrays of a state. Raises `InputError` if there are none."""
+    """Returns the adapters among the arrays of a state. Raises `InputError` if the state has no adapters."""
     names = [name.removeprefix(_PREFIX).removesuffix(_A) for name in state if name.endswith(_A)]
     if not names or ALPHA not in state:
         raise InputError("the state has no adapters: train with --lora")

@@ -136,7 +136,7 @@ def _widened(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _mean(b: StablehloBuilder, x: Value) -> Value:
-    """The mean of all elements; x may have dynamic dimensions."""
+    """Emits the mean of all elements of x, which may have dynamic sizes."""
     total = b.reduce_sum(x, range(rank(x)))
     known = [n for n in shape(x) if isinstance(n, int)]
     count = b.constant(float(prod(known)), total)

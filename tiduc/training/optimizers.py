@@ -213,5 +213,5 @@ def _less(b: StablehloBuilder, p: Value, rate: Value, direction: Value) -> Value
 
 
 def _filled(b: StablehloBuilder, scalar: Value, p: Value) -> Value:
-    """A scalar, converted to p's element type and broadcast to p's shape."""
+    """Emits ops that convert a scalar to the element type of p and broadcast it to the shape of p."""
     return b.broadcast_in_dim(b.convert(scalar, element(p)), [], shape(p))

@@ -32,7 +32,7 @@ from tiduc.training.optimizers import scaled
 Tensor = ir.Value[ir.RankedTensorType]
 F32, BF16, F16 = "f32", "bf16", "f16"
 PRECISIONS = (F32, BF16, F16)
-"""The element types in which the products of a step are computed."""
+"""The element types in which a step can compute products."""
 
 INITIAL, INTERVAL = 2.0**16, 2000
 """The initial loss scale, and the number of steps with finite gradients after which the scale is doubled.

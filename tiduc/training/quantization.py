@@ -74,11 +74,14 @@ class Quantization:
         return (1 << (self.bits - 1)) - 1
 
     def divides(self, count: int) -> bool:
-        """Whether a contracted dimension of size `count` can be divided into groups, and its codes into bytes."""
+        """Returns whether a contracted dimension of size `count` can be quantized.
+
+        It must be large enough, divisible into groups, and its codes must fill whole bytes.
+        """
         return count >= _LEAST and count % (self.group or 1) == 0 and count * self.bits % 8 == 0
 
     def coded(self, weight: Array, axis: int) -> tuple[Array, Array]:
-        """The codes and the scales of a matrix. `axis` is the contracted dimension."""
+        """Computes the codes and the scales of a matrix. `axis` is the contracted dimension."""
         x = _grouped(weight.astype(np.float64), axis, self.group or weight.shape[axis])
         largest = np.abs(x).max(axis=axis + 1, keepdims=True)
         scales = (largest / self.most).astype(weight.dtype)

@@ -35,5 +35,5 @@ def role_of(port: InputPort) -> str:
 
 
 def of_roles(program: Function, *roles: str) -> list[str]:
-    """The names of the inputs with one of these roles, in order."""
+    """Returns the names of the inputs that have one of these roles, in the order of the inputs."""
     return [port.name for port in program.inputs if role_of(port) in roles]

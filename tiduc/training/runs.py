@@ -190,7 +190,7 @@ class _Functions:
 
 @dataclass
 class _Run:
-    """A run: its functions, its data, its settings, and the files that it writes."""
+    """A training run. It consists of functions, data, settings, and the files that the run writes."""
 
     functions: _Functions
     batches: Batches
@@ -312,7 +312,7 @@ def _opened(path: Path, kept: int) -> BinaryIO:
 
 
 def records_in(path: Path) -> Iterator[Record]:
-    """The records in a file of metrics."""
+    """Reads the records in a file of metrics."""
     with open(path, encoding="utf-8") as file:
         for line in file:
             known = json.loads(line)

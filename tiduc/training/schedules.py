@@ -37,7 +37,7 @@ def constant(rate: float) -> Schedule:
 
 
 def cosine(rate: float, steps: int, end: float = 0.0) -> Schedule:
-    """Half a cosine wave from `rate` down to `end`. After `steps` steps, the rate stays at `end`."""
+    """A rate that decreases from `rate` to `end` as half a cosine wave. After `steps` steps, it stays at `end`."""
     _check("rate", rate, 0)
     _check("steps", steps, 1)
     return Schedule(lambda step: end + (rate - end) * (1 + cos(pi * min(step / steps, 1))) / 2)

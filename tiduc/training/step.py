@@ -124,7 +124,7 @@ def _with_roles(*ports: Sequence[InputPort]) -> list[InputPort]:
 
 
 def _weights_first(ports: Sequence[InputPort], weights: Mapping[str, Array]) -> list[InputPort]:
-    """The inputs, sorted so that weights precede inputs of the model and targets."""
+    """Sorts the inputs so that weights precede all other inputs. The order is otherwise kept."""
     return sorted(ports, key=lambda port: port.name not in weights)
 
 

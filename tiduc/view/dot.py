@@ -263,7 +263,7 @@ def _legend(scenes: list[Scene]) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """The text as a quoted Graphviz string."""
+    """Returns the text as a quoted string of Graphviz."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

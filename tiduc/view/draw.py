@@ -38,7 +38,10 @@ def _scale(svg: str) -> float:
 
 
 def draw(sources: list[str]) -> list[str]:
-    """The `<svg>` of each source. Raises `RequestError` if Graphviz is not installed or fails."""
+    """Draws sources with Graphviz, and returns the `<svg>` element of each picture.
+
+    Raises `RequestError` if Graphviz is not installed or fails.
+    """
     drawn: list[str] = json.loads(_graphviz(sources, "svg"))
     return drawn
 

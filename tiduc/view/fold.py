@@ -377,7 +377,7 @@ def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
 
 
 def _names() -> Iterator[str]:
-    """The names A to Z, then A1 to Z1, and so on."""
+    """Yields the names A to Z, then A1 to Z1, and so on."""
     number = 0
     while True:
         yield from (f"{letter}{number or ''}" for letter in string.ascii_uppercase)

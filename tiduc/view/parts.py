@@ -81,7 +81,7 @@ def _bounds(scene: Scene, ids: list[str], parts: int) -> list[int]:
 
 
 def _live(scene: Scene, ids: list[str]) -> list[int]:
-    """For each position, the number of values that are defined before the position and read at or after it."""
+    """Returns, for each position, the number of values that are defined before it and read at it or later."""
     position = {id_: i for i, id_ in enumerate(ids)}
     last: dict[tuple[str, int], int] = {}
     for arrow in scene.arrows:

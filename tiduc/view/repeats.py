@@ -32,7 +32,10 @@ class _State:
 
 @dataclass(frozen=True)
 class RepeatedStretch:
-    """The length of a stretch, and the positions where it occurs. Occurrences do not overlap."""
+    """A sequence of boxes that occurs several times.
+
+    `length` is its number of boxes. `starts` contains the positions where the occurrences begin. They do not overlap.
+    """
 
     length: int
     starts: tuple[int, ...]

@@ -82,7 +82,7 @@ class Scene:
 
 @dataclass
 class Picture:
-    """Scenes by name. `shown` has the names of the scenes to show first."""
+    """The scenes of a picture. `shown` contains the names of the scenes that are shown at first."""
 
     title: str
     scenes: dict[str, Scene] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Picture:
             yield from scene.boxes.values()
 
     def opened(self, names: Iterable[str]) -> Iterator[Scene]:
-        """The scenes with these names, and the scenes that their boxes open, recursively. Each occurs once."""
+        """Yields the scenes with these names, and recursively the scenes that their boxes open, without repetition."""
         waiting, met = list(names), set()
         while waiting:
             name = waiting.pop(0)
@@ -108,7 +108,7 @@ class Picture:
                 waiting += [opened for box in scene.boxes.values() for opened in box.opens]
 
     def size(self) -> int:
-        """The number of boxes in all scenes."""
+        """Returns the number of boxes in all scenes."""
         return sum(len(scene.boxes) for scene in self.scenes.values())
 
 

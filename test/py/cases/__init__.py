@@ -1,1 +1,1 @@
-"""Inputs of tests: programs, matrices, damaged files."""
+"""Inputs of tests, such as programs, matrices and damaged files."""

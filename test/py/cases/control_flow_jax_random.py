@@ -297,7 +297,7 @@ class Generator:
         self._added(scope, kinds, lax.fori_loop(*ends, step, tuple(carries)))
 
     def _while(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Adds a loop of at most four iterations. It also ends when a carried value becomes large or small."""
+        """Adds a loop with at most four iterations. It may also end when a carried value becomes large or small."""
         kinds, carries = self._carries(draw, scope)
         body = self._body(place, kinds, depth, reverse, scope)
         limit, until, cutoff = draw.randrange(5), draw.choice(["counter", "large", "small"]), draw.random()

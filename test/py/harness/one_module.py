@@ -96,7 +96,7 @@ def _joined(programs: Mapping[str, Program]) -> Any:
 
 
 Call = Callable[..., tuple[NDArray[Any], ...]]
-"""A function from arrays to arrays."""
+"""A function with arrays as arguments and results."""
 
 Given = tuple[str, Sequence[NDArray[Any]]]
 """A StableHLO program with static sizes and its arguments."""
