@@ -119,6 +119,10 @@ FOLDED = {
     "a scalar predicate": f"%p = stablehlo.compare LT, %i, %one : ({INDEX}, {INDEX}) -> tensor<i1>\n"
     f"%s = stablehlo.select %p, %t, %a : tensor<i1>, {M}",
     "an added zero": f"%o = stablehlo.constant dense<0> : {M}\n%s = stablehlo.add %a, %o : {M}",
+    "a branch": f"""%p = stablehlo.compare LT, %zero, %one : ({INDEX}, {INDEX}) -> tensor<i1>
+        %s = "stablehlo.if"(%p) ({{
+            stablehlo.return %a : {M} }}, {{
+            stablehlo.return %t : {M} }}) : (tensor<i1>) -> {M}""",
     "equal operands": f"%s = stablehlo.maximum %a, %a : {M}",
     "several ops": f"%o = stablehlo.constant dense<1> : {M}\n%r = stablehlo.multiply %o, %a : {M}\n"
     f"%s = stablehlo.or %r, %r : {M}",

@@ -10,7 +10,7 @@ from tiduc.dialect.graph.dependences import in_block, reached
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.ops.traits import CONTROL, ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.ops.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
 
 MAY_VIEW = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
@@ -84,7 +84,7 @@ def _may_fold_to(y: IrValue) -> list[IrValue]:
         first, second = op.operands
         constants = [constant_splat(x) is not None for x in op.operands]
         return [x for x in op.operands if x.type == y.type] if any(constants) or first == second else []
-    return may_be(y) if op.name not in CONTROL else []
+    return may_be(y) if op.name != "stablehlo.while" else []
 
 
 def is_table(x: IrValue) -> bool:
