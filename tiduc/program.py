@@ -97,11 +97,11 @@ class Program:
 
     @stage
     def jet(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals..., x.series of wrt...) -> (outputs..., y.series of the differentiable outputs...): Taylor mode.
+        """(primals..., series of wrt...) -> (outputs..., series of the differentiable outputs...): Taylor mode.
 
-        A series of x has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order, without
-        factorials, of the curve x(t) = x + x_1 t + ... + x_order t^order. Raises `RequestError` if the order is not
-        from 1 to 100; the other errors are those of `jvp`.
+        The series of x has the shape [order, shape of x...]. It has the coefficients x_1, ..., x_order of the curve
+        x(t) = x + x_1 t + ... + x_order t^order, where x_k is the k-th derivative at t = 0 divided by k!. Raises
+        `RequestError` if the order is not between 1 and 100, and the errors of `jvp`.
         """
         series, outputs, results = jet_of(self, order, wrt)
         return replace(self, outputs=tuple(outputs))._with_inputs(series, results)
@@ -117,10 +117,11 @@ class Program:
 
     @stage
     def flow(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals...) -> (series of x(t)), where x(t) solves the differential equation dx/dt = f(x) from x.
+        """(primals...) -> (series of x(t)), where x(t) solves dx/dt = f(x) with the input x as initial value.
 
-        f is the only output, and has the type of the only input `wrt`; other inputs are parameters. The series has the
-        coefficients of t^1 to t^order, as in `jet`. Raises `RequestError` if f has other outputs.
+        f is the only output of the program, and has the type of the input x, which is `wrt`. All other inputs are
+        parameters. The series has the coefficients of t^1 to t^order, as in `jet`. Raises `RequestError` for all other
+        outputs.
         """
         return self._with_results(flow_of(self, order, wrt), value=False)
 

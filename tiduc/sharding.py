@@ -163,5 +163,5 @@ def _check(name: str, shape: Sequence[int | None], axes: Axes, mesh: Mapping[str
             raise RequestError(f"there is no axis {axis!r} in the mesh; there are: {', '.join(mesh)}")
         if axis and size is not None and size % mesh[axis]:
             raise RequestError(
-                f"{mesh[axis]} devices along {axis!r} do not divide a dimension of {size} of {name}"
+                f"{mesh[axis]} devices along {axis!r} do not divide a dimension of size {size} of {name}"
             )

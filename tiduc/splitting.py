@@ -164,7 +164,7 @@ class _Cut:
     # ---- the parts -----------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """The names of the residuals."""
+        """The names of the residuals: "NAME.residual" for an input or output, and "residualN" for other values."""
         names: list[str] = []
         for x in self.residuals:
             kind, _, name = self.kind_of(x).partition(" ")

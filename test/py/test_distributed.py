@@ -57,7 +57,7 @@ def test_refusals(shardings: Any, words: str) -> None:
 
 
 def test_refused_sizes() -> None:
-    with pytest.raises(RequestError, match="3 devices along 'data' do not divide a dimension of 32"):
+    with pytest.raises(RequestError, match="3 devices along 'data' do not divide a dimension of size 32"):
         shard(loss(), {"data": 3}, {"a=b": ["data"]})
     with pytest.raises(RequestError, match="sharded already"):
         shard(shard(loss(), MESH, {}), MESH, {})

@@ -109,7 +109,7 @@ _KINDS = {
 
 
 def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
-    """Adds a function that computes the node to the module. Emits a call of the function and returns its results."""
+    """Adds to the module a function that computes the node's results. Returns the results of a call of the function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")
     given = _attributes(name, call)

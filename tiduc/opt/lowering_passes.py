@@ -89,7 +89,7 @@ def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = 
             flat = structure(view, graph, opset, loop_memory)
             lowered = lower(
                 flat, beside=named, view=view
-            )  # the variable keeps the module alive, which an op does not
+            )  # the variable keeps the module alive; an op in the module does not
             for function in list(operations(lowered.body)):
                 if function.attributes["sym_name"] not in names:
                     function.move_before(graph.op)

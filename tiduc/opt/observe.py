@@ -151,7 +151,7 @@ class Observe:
 
 
 class Statistics:
-    """Counts the ops of a module before and after each pass, and prints them in the form of MLIR's statistics report.
+    """Counts the ops of a module before and after each pass, for a report in the form of MLIR's statistics.
 
     The statistics of MLIR's own passes are not available, because the wheel is compiled without them.
     """

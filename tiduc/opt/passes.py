@@ -111,7 +111,7 @@ def linearize_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the linear graph of a graph: it maps tangents of inputs to tangents of outputs (JVP).
+    """Adds the linear graph of a graph. The linear graph maps tangents of inputs to tangents of outputs (JVP).
 
     The tangent of a value `@y` gets the name `@y.tangent`.
     """
@@ -141,7 +141,7 @@ def linear_transpose_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the transpose of a linear graph: it maps cotangents of outputs to cotangents of inputs (VJP).
+    """Adds the transpose of a linear graph. The transpose maps cotangents of outputs to cotangents of inputs (VJP).
 
     The cotangent of an input `@x` gets the name `@x.cotangent`.
     """
@@ -265,7 +265,7 @@ def jet_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the graph that maps Taylor coefficients of a graph's inputs to those of its outputs (jet)."""
+    """Adds a graph that maps Taylor coefficients of a graph's inputs to Taylor coefficients of its outputs (jet)."""
     if order is None:
         raise RequestError("tidu-jet needs the order of the coefficients", module.operation.location)
     view = resolve(module)

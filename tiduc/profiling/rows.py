@@ -1,4 +1,4 @@
-"""rows: joins the measured times of dispatches with the ops that each dispatch computes."""
+"""rows: combines the measured times of dispatches with the costs of the ops that each dispatch computes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

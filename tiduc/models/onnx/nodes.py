@@ -148,9 +148,9 @@ class Nodes:
     def call(
         self, name: str, operands: Sequence[str], build: Callable[..., Sequence[TextTensor]]
     ) -> list[str]:
-        """Emits a call of a StableHLO function on the values `operands`. Returns the names of the results.
+        """Emits a call of a StableHLO function on the values `operands`. Returns the names of the call's results.
 
-        `build(body, *arguments)` emits the function's ops and returns its results.
+        `build(body, *arguments)` emits the function's ops and returns the function's results.
         """
         body = Body([(self._dynamic(x), element(self.dtype(x))) for x in operands])
         results = build(body, *body.arguments)
@@ -187,7 +187,7 @@ class Nodes:
         return ["?" if n is None else n for n in self.shape(name)]
 
     def fresh(self) -> str:
-        """A name that is not in use."""
+        """Returns a name that no value of the graph has."""
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)
 
 

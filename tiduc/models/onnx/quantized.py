@@ -79,7 +79,7 @@ def _quantized(
 
 
 def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
-    """Returns `quantized`. For the straight-through estimator, records `number` as its equal with a derivative."""
+    """Returns `quantized`. For the straight-through estimator, records `number`, an equal value with a derivative."""
     if nodes.straight_through:
         nodes.floats[quantized] = number
     return quantized
@@ -153,7 +153,7 @@ def _product(
 ) -> str | None:
     """Rewrites a quantized product, or returns None if the element types are not supported.
 
-    `axes` are the axes of the first operand, the second operand and the result that have separate scales per index.
+    `axes` has the axes of the first operand, of the second operand and of the result along which vectors of scales lie.
     """
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     like = _dtype(nodes, sx)
@@ -237,7 +237,7 @@ _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape"
 
 
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Keeps derivatives through a node that reads a quantized value with a recorded float value (`Nodes.floats`).
+    """Continues the straight-through estimator at a node that reads a value in `Nodes.floats`.
 
     Applies a node that rearranges elements, such as Reshape, to the float value too, and returns None. Replaces a Cast
     by a Cast of the float value, and returns the name of the new result. Raises `Unsupported` for an arithmetic node,
@@ -299,7 +299,7 @@ def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
     if found is None and nodes.straight_through and is_active:
         raise Unsupported(
-            "the straight-through estimator needs f16 or f32, 8- or 16-bit integers, and known ranks"
+            "the straight-through estimator supports only f16 and f32, 8- and 16-bit integers, and known ranks"
         )
     return found
 

@@ -33,7 +33,7 @@ def resize(nodes: Nodes, node: "onnx.NodeProto") -> str:
         n, m, scale = shape[d], sizes[i], scales[i]
         crops = given["coordinate_transformation_mode"] == "tf_crop_and_resize"
         if not crops and not isinstance(scale, Tensor) and scale == 1:
-            continue  # a scale operand may differ from 1 even if the sizes are equal
+            continue  # not skipped if the scale is an operand, which may differ from 1 although the sizes are equal
         if n is None or m is None:
             raise Unsupported(
                 "a dimension that is resized has a dynamic size; set the size with --size NAME=N"

@@ -47,7 +47,7 @@ _MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transp
 """Operators that return the elements of their first operand. Reading the result counts as reading the operand."""
 
 _MASKED = -1e4
-"""An array whose smallest element is at most this number is taken for a mask that is added."""
+"""An array whose smallest element is at most this number is considered an additive mask."""
 
 
 def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dict[str, str]:

@@ -115,7 +115,7 @@ def _published(module: ir.Module) -> list[Any]:
 
 @stage
 def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
-    """Expands the custom calls in a StableHLO module, and corrects and legalizes its ops. The module is bytecode."""
+    """Parses a StableHLO module, expands its custom calls, corrects and legalizes its ops, and returns its bytecode."""
     module = parse(written)
     expand_calls(module, operators)
     _correct(module)
@@ -160,7 +160,7 @@ def _explained(message: str, location: ir.Location | None, module: ir.Module) ->
 
 
 def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> list[str]:
-    """The names of the PyTorch ops at a location. If the message names the C++ class of one, only this op's name."""
+    """The names of the PyTorch ops at a location. If the message has the C++ class of one op, returns only this op."""
     found: dict[str, None] = {}
 
     def look(op: ir.Operation) -> Any:
@@ -175,7 +175,10 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The names of the ops that read a constant, directly or in a list. The constant is the `name` op in `message`."""
+    """The names of the ops that read the constants, with the op name `name`, whose text is in the error message.
+
+    An op may read a constant directly or as an element of a list.
+    """
     takers: dict[str, None] = {}
 
     def take(result: IrValue) -> None:

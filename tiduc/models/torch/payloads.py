@@ -111,7 +111,7 @@ def _folder(
     for name, record in schema.read_payloads(documents[config]).items():
         if record["use_pickle"] or record["tensor_meta"] is None:
             raise Refused(
-                f"{name} is a pickle, which is a program: a subclass of torch.Tensor, or an object. If you trust the "
+                f"{name} is a pickle, and a pickle is a program. If you trust the "
                 "author of the file, pass --trust (in Python, trust=True)"
             )
         found[name] = _payload(
@@ -122,7 +122,7 @@ def _folder(
 
 def _payload(name: str, part: str, meta: TensorMeta, is_parameter: bool, parts: Mapping[str, int]) -> Payload:
     if meta["dtype"] not in TYPES or meta["layout"] != STRIDED:
-        raise Refused(f"{name}: an element type or a layout that is not read")
+        raise Refused(f"{name}: the element type or the layout of the array is not supported")
     if part not in parts or part.endswith(".json") or ".pt/" in part:
         raise Refused(f"{name}: the archive has no part {part[:80]}")
     payload = Payload(
@@ -155,7 +155,7 @@ def check_place(name: str, payload: Payload, size: int) -> None:
         raise Refused(f"{name}: an array of {payload.dtype} has no gradient")
     last = sum((n - 1) * stride for n, stride in zip(payload.sizes, payload.strides, strict=True))
     if math.prod(payload.sizes) and (payload.offset + last + 1) * payload.itemsize > size:
-        raise Refused(f"{name}: the array is larger than the bytes that the archive holds for it")
+        raise Refused(f"{name}: the array needs more bytes than its part of the archive has")
     if math.prod(max(1, n) for n in payload.sizes) * payload.itemsize > max(size, _MOST_REPEATED):
         raise Refused(f"{name}: the array repeats its elements into more than {_MOST_REPEATED >> 20} MiB")
 

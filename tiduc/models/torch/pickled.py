@@ -68,7 +68,7 @@ def read_tensors(written: bytes | bytearray) -> dict[str, PickledTensor]:
         IndexError,
         KeyError,
         TypeError,
-    ) as error:  # raised by pickletools, and by an odd stack
+    ) as error:  # raised by pickletools, or by `_Machine` if the stack has unexpected values
         raise Refused(f"not a pickle of tensors: {str(error)[:200]}") from None
     if not isinstance(tensors, dict):
         raise Refused("not a pickle of tensors by name")
@@ -150,9 +150,9 @@ def _storage(given: Any) -> Storage:
         or not isinstance(part, str)
         or not part.isdigit()
     ):
-        raise ValueError("no storage of a tensor")
+        raise ValueError("a value is not a storage of a tensor")
     if not isinstance(count, int):
-        raise ValueError("no size of a storage")
+        raise ValueError("the size of a storage is not an integer")
     if of.name == "torch.storage.UntypedStorage":
         return Storage(part, None)
     word = of.name.removeprefix("torch.").removesuffix("Storage")
@@ -182,7 +182,7 @@ def _tensor(arguments: tuple[Any, ...], dtype: str | None) -> PickledTensor:
     storage, offset, sizes, strides, requires_grad = arguments[:5]
     numbers = (offset, *sizes, *strides)
     if not isinstance(storage, Storage) or dtype is None or not all(type(n) is int for n in numbers):
-        raise ValueError("no tensor")
+        raise ValueError("a value is not a tensor")
     if max(map(abs, numbers)) >= 2**63:
         raise ValueError("a size is too large")
     return PickledTensor(storage, dtype, offset, tuple(sizes), tuple(strides), requires_grad is True)

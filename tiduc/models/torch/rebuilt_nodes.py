@@ -233,7 +233,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _in_order(self, record: NodeRecord, with_names: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The positional and keyword arguments of a function without a schema."""
+        """The positional and keyword arguments of a function without a schema, in the order of the file."""
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for each in record["inputs"]:

@@ -40,7 +40,7 @@ class MetadataRecord(TypedDict):
 
 
 class NodeRecord(TypedDict):
-    """A node of a graph."""
+    """A node of a graph, which calls the function named `target`."""
 
     target: str
     inputs: list[ArgumentRecord]

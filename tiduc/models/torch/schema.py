@@ -292,7 +292,10 @@ def read_model(written: bytes | bytearray) -> ModelRecord:
 
 
 def read_payloads(written: bytes | bytearray) -> dict[str, PayloadRecord]:
-    """Reads and checks a list of arrays, such as the part `data/weights/model_weights_config.json`, by name."""
+    """Reads and checks a part that lists arrays, such as `data/weights/model_weights_config.json`.
+
+    Returns a map from the names of arrays to their records.
+    """
     config: dict[str, PayloadRecord] = _recorded(_PAYLOADS, _document(written))["config"]
     return config
 

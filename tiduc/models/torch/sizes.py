@@ -114,7 +114,7 @@ class SizeEnvironment:
         kinds = self._shapes.SymT.UNBACKED_INT, self._shapes.SymT.UNBACKED_FLOAT
         if is_symbol and self._shapes.symbol_is_type(expression, kinds):
             self.pending.add(expression)
-        backed = "backed_" if hasattr(self.environment, "backed_var_to_val") else ""  # since PyTorch 2.10
+        backed = "backed_" if hasattr(self.environment, "backed_var_to_val") else ""  # new in PyTorch 2.10
         values = getattr(self.environment, f"{backed}var_to_val")
         add = getattr(self.environment, f"add_{backed}var_to_val")
         if hint is not None and expression not in values:

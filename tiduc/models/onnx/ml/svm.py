@@ -90,7 +90,7 @@ def _kernels(e: Emitted, count: int) -> str:
         return e.emit("Tanh", affine)
     if kind == "POLY":
         return _power(lambda y: e.emit("Mul", y, affine), affine, int(degree))
-    raise Unsupported(f"the kernel {kind} is not known")
+    raise Unsupported(f"the kernel {kind} is not supported")
 
 
 def _power(times: Callable[[str], str], x: str, degree: int) -> str:

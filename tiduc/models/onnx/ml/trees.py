@@ -260,7 +260,7 @@ def _next(body: Body, trees: Trees, x: TextTensor, at: TextTensor) -> TextTensor
 
 
 def _of_nodes(body: Body, table: Array, at: TextTensor) -> TextTensor:
-    """The entry of `table` for each node index in `at`."""
+    """Looks up the entry of `table` for each node index in `at`."""
     if table.dtype == bool:
         element, entries = "i1", ["true" if x else "false" for x in table]
     elif table.dtype.kind == "f":

@@ -1,1 +1,1 @@
-"""Decompositions of PyTorch's ops, one module per subject; `tiduc/models/torch/ops/table.py` joins them."""
+"""Decompositions of PyTorch's ops, with one module per subject. `table.py` has the table of all decompositions."""

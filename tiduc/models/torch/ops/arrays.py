@@ -32,7 +32,7 @@ def empty(
 
 @decomposes(aten.diagonal.default, aten.diagonal_copy.default)
 def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """Gathers the diagonal from the flattened matrix, in which its element i has the index `start + i (n + 1)`."""
+    """Gathers the diagonal from the flattened matrix. Element i of the diagonal is at the index `start + i (n + 1)`."""
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     x = x.movedim((dim1, dim2), (-2, -1))
     m, n = x.shape[-2:]
@@ -108,7 +108,9 @@ def _scattered_to_end(
     Raises `Unsupported` unless the slice has step 1 and reaches the end of the dimension.
     """
     if step != 1 or not isinstance(first, int) or first < 0 or (isinstance(end, int) and end < sys.maxsize):
-        raise Unsupported("an assignment to a slice of a dynamic dimension must reach its end, in steps of 1")
+        raise Unsupported(
+            "a slice of a dynamic dimension can only be assigned if it has step 1 and reaches the end"
+        )
     return torch.cat([x.narrow(dim, 0, first), values], dim) if first else values.clone()
 
 

@@ -1,4 +1,4 @@
-"""Calls StableHLO functions, given as text, in PyTorch programs. They express what no op of PyTorch expresses.
+"""Represents calls of StableHLO functions in PyTorch programs. The functions compute what PyTorch's ops cannot.
 
 torch.ops.tiduc.call_1_2(x, sizes, "func.func private @NAME ...")   in the exported program
 stablehlo.custom_call @tiduc.torch.tiduc.call(%x) {text = ...}      while torch-mlir's pipelines run

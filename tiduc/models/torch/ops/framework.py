@@ -15,7 +15,10 @@ class Absent:
 
 
 class _Aten:
-    """The namespace of PyTorch's ops. An op that the installed version lacks is an `Absent`: `cholesky` since 2.15."""
+    """The namespace of PyTorch's ops.
+
+    An op that the installed version lacks, such as `cholesky` since version 2.15, is an `Absent`.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.ops.aten, name, None) or Absent()
@@ -27,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 """The type of the function that a decorator takes and returns."""
 
 TABLE: dict[Any, Callable[..., Any]] = {}
-"""Maps each overload to its decomposition. An argument of `ExportedProgram.run_decompositions`.
+"""Maps each overload to its decomposition. The table is passed to `ExportedProgram.run_decompositions`.
 
 A decomposition takes the overload's arguments, and computes the result with other functions of PyTorch. To keep the op,
 it returns `NotImplemented`.

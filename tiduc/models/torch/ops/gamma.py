@@ -136,7 +136,7 @@ def _gamma(a: torch.Tensor, x: torch.Tensor, is_upper: bool) -> torch.Tensor:
     at_zero = (a > 0) & torch.isfinite(a) & (x == 0)
     first = _first(torch.where(at_zero, a, 1), torch.where(at_zero, x, 1))
     y = torch.where(at_zero, 1 - first if is_upper else first, y)
-    is_one = ((a == 0) & (x > 0)) | ((a >= 0) & torch.isfinite(a) & (x == float("inf")))  # P is 1
+    is_one = ((a == 0) & (x > 0)) | ((a >= 0) & torch.isfinite(a) & (x == float("inf")))  # where P is 1
     is_zero = (a == float("inf")) & (x >= 0) & torch.isfinite(x)
     ends = torch.where(is_one, 1.0 - is_upper, torch.where(is_zero, float(is_upper), float("nan")))
     return torch.where(is_sound | at_zero, y, ends.to(wide)).to(kind)

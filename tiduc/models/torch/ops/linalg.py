@@ -191,7 +191,7 @@ def qr(x: torch.Tensor, mode: str = "reduced") -> Any:
     if mode == "r":
         return x.new_empty([0]), torch.triu(packed[..., : min(m, n), :])
     k = m if mode == "complete" else min(m, n)
-    # The rule for `householder_product` matches the result of `geqrf` as its operand, so an empty pad is avoided.
+    # The rule of `orgqr` recognizes only the result of `geqrf` itself, so no pad of width 0 may be emitted.
     columns = torch.nn.functional.pad(packed, (0, k - n)) if k > n else packed[..., :k] if k < n else packed
     return lapack.product(columns, tau), torch.triu(packed[..., :k, :])
 

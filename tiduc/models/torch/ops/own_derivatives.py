@@ -51,7 +51,7 @@ def own_derivatives() -> Iterator[None]:
     def apply(cls: type[torch.autograd.Function], /, *args: torch.Tensor | float, **kwargs: object) -> Any:
         if cls.__module__.startswith(
             ("torch._higher_order_ops", "torch._library")
-        ):  # torch.cond, custom operators
+        ):  # classes of torch.cond and of custom operators
             return own.__get__(None, cls)(*args, **kwargs)
         return _applied(cls, args, kwargs)
 
@@ -81,7 +81,7 @@ def _applied(
         return results, context
 
     def derivative(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The results, and the cotangent of each float argument."""
+        """Returns the function's results, followed by the cotangents of the float arguments."""
         tensors, seeds = operands[: len(places)], iter(operands[len(places) :])
         results, context = forward(tensors)
         given = cls.backward(context, *(next(seeds) if _is_active(y) else None for y in _all(cls, results)))

@@ -74,9 +74,9 @@ def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object
 
 @decomposes(aten.native_dropout.default)
 def native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[Any, Any]:
-    """Returns a random mask, which is true with probability 1 - p, as second result.
+    """Two results: x / (1 - p) where a random mask is true and zero elsewhere, and the mask.
 
-    The first result is x / (1 - p) where the mask is true, and zero elsewhere.
+    An element of the mask is true with probability 1 - p.
     """
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)

@@ -47,7 +47,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array]) -> Array:
-    """The outer product, with the function `combine`, of each row of `outer` and each row of `inner`, as one row."""
+    """For each row of `outer` and each row of `inner`, one row with `combine` of all pairs of their elements."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
     return result
