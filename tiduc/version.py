@@ -11,7 +11,10 @@ _PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 @cache
 def version() -> str:
-    """The version of the installed package. If tiduc is not installed, returns the version in pyproject.toml."""
+    """Returns the version of the installed package.
+
+    If tiduc is not installed, returns the version in pyproject.toml.
+    """
     try:
         return version_of_package("tiduc")
     except PackageNotFoundError:

@@ -32,7 +32,9 @@ None means that a port has no batch dimension.
 def vmap(
     program: Function, size: int, in_axes: Axes, out_axes: Axes
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """The inputs and outputs of the batched program. They have the names of the inputs and outputs of `program`.
+    """Returns the inputs and outputs of the batched program.
+
+    They have the names of the inputs and outputs of `program`.
 
     If a mapping `in_axes` omits an input, all `size` examples share this input. If a mapping `out_axes` omits an
     output, the batch dimension of this output is the first one. Raises `RequestError` if:
@@ -80,7 +82,7 @@ def _axes(option: str, given: Axes, ports: Sequence[Port], default: int | None) 
 
 
 def _axis(option: str, port: Port, axis: int | None) -> int | None:
-    """The position of a port's batch dimension from the front. A negative `axis` counts from the end.
+    """Returns the position of a port's batch dimension from the front. A negative `axis` counts from the end.
 
     Raises `RequestError` if the port cannot be batched, or if the axis is out of range.
     """
@@ -100,7 +102,7 @@ def _axis(option: str, port: Port, axis: int | None) -> int | None:
 def _input(
     program: Function, b: StablehloBuilder, port: InputPort, key: str, size: int, axis: int | None
 ) -> InputPort:
-    """The input of the batched program for `port`, with the batch dimension at `axis`.
+    """Returns the input of the batched program for `port`, with the batch dimension at `axis`.
 
     The batched graph reads it under `key`, with the batch dimension as the first one.
     """
@@ -118,7 +120,7 @@ def _input(
 def _output(
     b: StablehloBuilder, port: OutputPort, results: Mapping[Value, Value | None], size: int, axis: int | None
 ) -> OutputPort:
-    """The output of the batched program for `port`, with the batch dimension at `axis`.
+    """Returns the output of the batched program for `port`, with the batch dimension at `axis`.
 
     If `axis` is None, the output must not be batched. `results` maps the value of each output that is not a symbolic
     `Zero` to its value in the batched graph.

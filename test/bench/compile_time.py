@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measured(name: str, without_xla: bool) -> Sequence[float]:
-    """The figures of a network, in the order of `COLUMNS`."""
+    """Returns the figures of a network, in the order of `COLUMNS`."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -93,7 +93,7 @@ def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
 
 
 def bodies(text: str) -> list[str]:
-    """The texts of the executables in a program. Names and constants are replaced by placeholders."""
+    """Returns the texts of the executables in a program. Names and constants are replaced by placeholders."""
     return [_CONSTANT.sub(r"\1C\2", _NAME.sub("@", body)) for body in _EXECUTABLE.findall(text)]
 
 

@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
-    """The convolution in JAX. The kernel has the layout OIHW as in PyTorch or, with channels last, HWIO."""
+    """Returns the convolution in JAX. The kernel has the layout OIHW as in PyTorch or, with channels last, HWIO."""
     numbers = ("NHWC", "HWIO", "NHWC") if s.last else ("NCHW", "OIHW", "NCHW")
     ends = [(s.padding, s.padding)] * 2
     if s.transposed:
@@ -129,7 +129,7 @@ def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
 
 
 def arguments(s: Shape) -> list[Any]:
-    """A random image and a random kernel, in the layout of the convolution in JAX."""
+    """Returns a random image and a random kernel, in the layout of the convolution in JAX."""
     draw = np.random.default_rng(0).standard_normal
     image, window = [s.size] * 2, [s.window] * 2
     kernel = [s.inputs, s.outputs] if s.transposed else [s.outputs, s.inputs // s.groups]
@@ -139,7 +139,7 @@ def arguments(s: Shape) -> list[Any]:
 
 
 def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], list[Any]]:
-    """A function that computes the convolution or its gradient by PyTorch.
+    """Returns a function that computes the convolution or its gradient by PyTorch.
 
     The result has the layout of JAX's result.
     """
@@ -189,7 +189,7 @@ def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str
 def least(
     calls: Mapping[str, Callable[[], Any]], seconds: float, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """The least time of each call in microseconds. The calls alternate."""
+    """Returns the least time of each call in microseconds. The calls alternate."""
     times = dict.fromkeys(calls, math.inf)
     end, rounds = time.perf_counter() + seconds, 0
     while time.perf_counter() < end or rounds < 5:

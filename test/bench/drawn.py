@@ -92,7 +92,10 @@ def records(journal: Path) -> list[Record]:
 
 
 def ratios(rows: Sequence[Record], kind: str, way: str) -> list[float]:
-    """For each row, tiduc's figure divided by the figure of another way. Leaves out rows that lack a figure."""
+    """Returns, for each row, tiduc's figure divided by the figure of another way.
+
+    Leaves out rows that lack a figure.
+    """
     return [row[kind][TIDUC] / row[kind][way] for row in rows if way in row[kind] and row[kind][way] > 0]
 
 
@@ -123,7 +126,7 @@ def report(found: Sequence[Record]) -> Iterator[str]:
 
 
 def mean(values: Sequence[float]) -> str:
-    """The geometric mean with two digits. Returns a dash if there are no values."""
+    """Returns the geometric mean with two digits. Returns a dash if there are no values."""
     return f"{statistics.geometric_mean(values):.2f}" if values else "-"
 
 

@@ -99,12 +99,12 @@ def seconds(f: Callable[[], Any]) -> float:
 
 
 def steps(net: OfTiduc | OfTorch) -> float:
-    """The mean processor time of `STEPS` steps, in seconds."""
+    """Returns the mean processor time of `STEPS` steps, in seconds."""
     return seconds(lambda: [step(net) for _ in range(STEPS)]) / STEPS
 
 
 def parts(net: OfTiduc) -> str:
-    """A text with the median times of the forward pass, the backward pass and the update, in microseconds."""
+    """Returns a text with the median times of the forward pass, the backward pass and the update, in microseconds."""
     times: list[list[float]] = [[], [], []]
     for _ in range(ROUNDS * STEPS):
         held: list[Any] = []

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -> dict[str, float]:
-    """The median time of a call in microseconds, for each way to compile the program.
+    """Returns the median time of a call in microseconds, for each way to compile the program.
 
     Leaves out the ways for which IREE cannot compile the program.
     """
@@ -102,7 +102,7 @@ def in_one_thread() -> Iterator[None]:
 
 
 def sources_of(program: tiduc.Program) -> list[Source]:
-    """The sources for IREE of all attempts to compile a program, for one thread."""
+    """Returns the sources for IREE of all attempts to compile a program, for one thread."""
     with in_one_thread():
         return [*prepare.Prepared(program.lower(), Options()).applicable()]
 
@@ -114,7 +114,10 @@ def module_of(
     flags: Sequence[str] = (),
     cached: bool = False,
 ) -> bytes:
-    """The compiled module of a program. With `threads` 1, it is compiled for one thread, else as by `tiduc compile`."""
+    """Returns the compiled module of a program.
+
+    With `threads` 1, it is compiled for one thread, else as by `tiduc compile`.
+    """
     with in_one_thread() if threads == 1 else nullcontext():
         return build(program.lower(), Options(fast=fast, cached=cached), flags)
 
@@ -146,7 +149,7 @@ def left_out(rewrite: str) -> Iterator[None]:
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The median processor time of each call in microseconds. The calls alternate."""
+    """Returns the median processor time of each call in microseconds. The calls alternate."""
     times: dict[str, list[float]] = {way: [] for way in calls}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:

@@ -29,7 +29,7 @@ class Function(NamedTuple):
 
 
 def gmm(weights: Any, means: Any, logs: Any, lower: Any, x: Any) -> Any:
-    """The negative log-likelihood of a mixture of k Gaussians. weights: (k,), means: (k, d), x: (n, d).
+    """Returns the negative log-likelihood of a mixture of k Gaussians. weights: (k,), means: (k, d), x: (n, d).
 
     The Cholesky factors of the precision matrices have the logarithms of their diagonals in `logs`: (k, d), and their
     strictly lower triangles in `lower`: (k, d, d).
@@ -52,7 +52,7 @@ def gmm_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def lstm(weights: Any, biases: Any, out: Any, text: Any) -> Any:
-    """The loss of a language model. `text` has a one-hot row for each character.
+    """Returns the loss of a language model. `text` has a one-hot row for each character.
 
     weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h).
     """
@@ -85,7 +85,7 @@ def lstm_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def kmeans(centres: Any, points: Any) -> Any:
-    """The sum of the squared distances of points to their nearest centres. centres: (k, d), points: (n, d)."""
+    """Returns the sum of the squared distances of points to their nearest centres. centres: (k, d), points: (n, d)."""
     distances = jnp.sum((points[:, None, :] - centres) ** 2, axis=-1)
     return jnp.sum(jnp.min(distances, axis=1))
 
@@ -98,7 +98,9 @@ def kmeans_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def bundle(cameras: Any, points: Any, weights: Any, of_camera: Any, of_point: Any, seen: Any) -> Any:
-    """The error of reprojected points. View i shows the point `of_point[i]` of camera `of_camera[i]` at `seen[i]`.
+    """Returns the error of reprojected points.
+
+    View i shows the point `of_point[i]` of camera `of_camera[i]` at `seen[i]`.
 
     A camera has 11 numbers: rotation vector, centre, focal length, principal point, and radial distortion.
     """
@@ -135,7 +137,7 @@ def bundle_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def ode(initial: Any, rates: Any) -> Any:
-    """The sum of the squares of the solution after 100 steps. initial: (2, n), rates: (4,)."""
+    """Returns the sum of the squares of the solution after 100 steps. initial: (2, n), rates: (4,)."""
 
     def slope(y: Any) -> Any:
         u, v = y
@@ -168,7 +170,9 @@ JOINTS = 4
 
 
 def hand(pose: Any, base: Any, skin: Any, vertices: Any, seen: Any) -> Any:
-    """The sum of the squared distances between the vertices of a posed hand and the observed points `seen`: (v, 3).
+    """Returns the sum of the squared distances between the vertices of a posed hand and the observed points.
+
+    `seen` are the observed points, of shape (v, 3).
 
     pose: (6 + 3 * 20,) has position and rotation, then three angles for each joint. base: (21, 3) has the offsets of
     bones, skin: (21, v) the weights of skinning, and vertices: (v, 3) the vertices, relative to a bone.
@@ -214,7 +218,7 @@ def hand_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def images(first: Any, second: Any, x: Any) -> Any:
-    """The mean square after two convolutions with channels first. x: (8, 3, 32, 32).
+    """Returns the mean square after two convolutions with channels first. x: (8, 3, 32, 32).
 
     first: (16, 3, 3, 3), second: (32, 16, 3, 3).
     """
@@ -230,7 +234,7 @@ def images_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    """The sum of the squares of multi-head attention over a long text. q, k, v: (heads, n, d)."""
+    """Returns the sum of the squares of multi-head attention over a long text. q, k, v: (heads, n, d)."""
     scores = jnp.einsum("hnd,hmd->hnm", q, k) / np.float32(np.sqrt(q.shape[-1]))
     return jnp.sum(jnp.einsum("hnm,hmd->hnd", jax.nn.softmax(scores), v) ** 2)
 
@@ -240,7 +244,7 @@ def attention_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def ranks(x: Any, weights: Any) -> Any:
-    """A weighted sum of sorted values, as in estimates of financial risk. x, weights: (n,)."""
+    """Returns a weighted sum of sorted values, as in estimates of financial risk. x, weights: (n,)."""
     return jnp.sum(jnp.sort(x) * weights)
 
 

@@ -45,14 +45,14 @@ def main() -> None:
 
 
 def gradient(name: str) -> tuple[Any, Any, Any]:
-    """The module of a network, its input, and tiduc's gradient with respect to all parameters."""
+    """Returns the module of a network, its input, and tiduc's gradient with respect to all parameters."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     return module, image, tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
 
 
 def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
-    """The compiled gradient of a network for a target, and the seconds to compile it.
+    """Returns the compiled gradient of a network for a target, and the seconds to compile it.
 
     Returns the error message instead of the gradient if it cannot be compiled.
     """
@@ -67,7 +67,7 @@ def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
 
 
 def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: bool) -> str:
-    """The line of the table for a network. With `profiled`, the lines of the profile follow."""
+    """Returns the line of the table for a network. With `profiled`, the lines of the profile follow."""
     if isinstance(vmfb, str):
         return f"{name:10} {vmfb}"
     module, image, derived = gradient(name)
@@ -96,7 +96,7 @@ def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: boo
 
 
 def least(call: Callable[[], Any]) -> float:
-    """The least time of `CALLS` calls in milliseconds, after two calls whose time is ignored."""
+    """Returns the least time of `CALLS` calls in milliseconds, after two calls whose time is ignored."""
     times = []
     for _ in range(CALLS + 2):
         start = time.perf_counter()
@@ -106,7 +106,10 @@ def least(call: Callable[[], Any]) -> float:
 
 
 def kernels(call: Callable[[], Any]) -> list[str]:
-    """A line for each of the kernels that take most of the time of a call: milliseconds, number of runs, and name."""
+    """Returns a line for each of the slowest kernels of a call.
+
+    The line has the milliseconds, the number of runs, and the name of the kernel.
+    """
     with profile(activities=[ProfilerActivity.CUDA]) as record:
         call()
         torch.cuda.synchronize()

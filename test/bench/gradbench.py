@@ -64,7 +64,7 @@ def by_jax(function: Callable[..., Any], arrays: list[Array], asked: str, wrt: S
 
 
 def rows_alone(function: Callable[..., Any], wrt: Sequence[int]) -> Callable[..., Any]:
-    """A function that computes the diagonal blocks of the Jacobian, one block for each row of the arguments."""
+    """Returns a function that computes the diagonal blocks of the Jacobian, one block for each row of the arguments."""
     return jax.vmap(jax.jacrev(lambda *rows: function(*(row[None] for row in rows))[0], tuple(wrt)))
 
 

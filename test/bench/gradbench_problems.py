@@ -76,7 +76,7 @@ def gmm(given: Json) -> Callable[..., Any]:
 
 
 def log_sum_exp(x: Any) -> Any:
-    """The logarithm of the sum of exponentials over the last axis, computed without overflow."""
+    """Returns the logarithm of the sum of exponentials over the last axis, computed without overflow."""
     largest = jnp.max(x, axis=-1, keepdims=True)
     return largest[..., 0] + jnp.log(jnp.sum(jnp.exp(x - largest), axis=-1))
 
@@ -204,7 +204,7 @@ def lstm_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
 
 
 def det(given: Json) -> Callable[..., Any]:
-    """The determinant of a matrix by expansion in minors.
+    """Returns the determinant of a matrix by expansion in minors.
 
     Begins with the last row, and adds the other rows one by one. After each row, it has the minors of the added rows
     for all sets of columns.
@@ -235,7 +235,7 @@ CAMERA, POINT = 11, 3
 
 
 def ba(_: Json) -> Callable[..., Any]:
-    """The errors of projections and of weights. Cameras and points have a row for each observation.
+    """Returns the errors of projections and of weights. Cameras and points have a row for each observation.
 
     A camera has 11 numbers: rotation vector, center, focal length, principal point, and two coefficients of distortion.
     """
@@ -264,7 +264,7 @@ def rotated(vectors: Any, points: Any) -> Any:
 
 
 def ba_whole(given: Json) -> Json:
-    """The input with a camera, a point, a weight and a feature for each observation.
+    """Returns the input with a camera, a point, a weight and a feature for each observation.
 
     GradBench sends only one camera, point, weight and feature, which are equal for all observations.
     """
@@ -282,7 +282,7 @@ def ba_value(_: Json, results: Sequence[Array]) -> Json:
 
 
 def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
-    """The Jacobian in GradBench's format: arrays of compressed sparse rows.
+    """Returns the Jacobian in GradBench's format: arrays of compressed sparse rows.
 
     GradBench expects only the part of the first observation, and the last element of each array.
     """
@@ -299,7 +299,7 @@ def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
 
 
 def ba_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
-    """An input with a camera that looks at a distant point."""
+    """Returns an input with a camera that looks at a distant point."""
     camera = np.concatenate([rng.uniform(-1, 1, 3), [3, 4, 50], [400], rng.uniform(-9, 9, 2), [0.09, 0.003]])
     arrays = {"cam": camera.tolist(), "x": rng.uniform(0, 7, 3).tolist(), "feat": [270.0, 830.0]}
     return [

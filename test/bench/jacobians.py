@@ -33,19 +33,25 @@ class Case(NamedTuple):
 
 
 def autoencoder(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """The output of an autoencoder for x: (n,). Its narrowest layer has b.shape[1] units."""
+    """Returns the output of an autoencoder for x: (n,). Its narrowest layer has b.shape[1] units."""
     return jnp.tanh(jnp.tanh(jnp.tanh(x @ a) @ b) @ c) @ d
 
 
 def stencil(u: Any) -> Any:
-    """The residuals of a nonlinear diffusion equation at n points. Each depends on three neighbouring points."""
+    """Returns the residuals of a nonlinear diffusion equation at n points.
+
+    Each depends on three neighbouring points.
+    """
     padded = jnp.pad(u, 1)
     flux = (1 + u**2) * (padded[2:] - 2 * u + padded[:-2])
     return flux + jnp.sin(u)
 
 
 def reprojection(cameras: Any, points: Any, observed: Any, seen: Any) -> Any:
-    """The errors of projected points. Each error depends on one camera (9 numbers) and one point (3 numbers)."""
+    """Returns the errors of projected points.
+
+    Each error depends on one camera (9 numbers) and one point (3 numbers).
+    """
     camera, point = cameras[seen[0]], points[seen[1]]
     angle, shift = camera[:, :3], camera[:, 3:6]
     rotated = point + jnp.cross(angle, point) + 0.5 * jnp.cross(angle, jnp.cross(angle, point)) + shift
@@ -56,7 +62,7 @@ def reprojection(cameras: Any, points: Any, observed: Any, seen: Any) -> Any:
 
 
 def losses(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """The losses of all samples of a batch, as a vector."""
+    """Returns the losses of all samples of a batch, as a vector."""
     return jnp.sum(jnp.tanh(jnp.tanh(x @ a) @ b) @ c, axis=1) ** 2
 
 
@@ -97,7 +103,7 @@ def cases(is_small: bool) -> dict[str, Case]:
 
 
 def texts(case: Case) -> dict[str, str]:
-    """The StableHLO texts of the Jacobian, by the names of the table's columns."""
+    """Returns the StableHLO texts of the Jacobian, by the names of the table's columns."""
     program = load(jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text())
     wrt = list(case.wrt)
 
@@ -115,7 +121,7 @@ def texts(case: Case) -> dict[str, str]:
 
 
 def row(case: Case) -> dict[str, float]:
-    """The figures of a row: the milliseconds of a call for each column, and the relative error of `auto`."""
+    """Returns the figures of a row: the milliseconds of a call for each column, and the relative error of `auto`."""
     compiled = {way: by_xla(text, case.arguments).call for way, text in texts(case).items()}
     expected, actual = compiled["jacfwd"](), compiled["auto"]()
     error = max(

@@ -79,7 +79,7 @@ def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
 
 
 def megabytes(text: str) -> float:
-    """The size of XLA's temporary buffers for a module, in megabytes."""
+    """Returns the size of XLA's temporary buffers for a module, in megabytes."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     return float(client.compile_and_load(text, devices).get_compiled_memory_stats().temp_size_in_bytes) / 1e6

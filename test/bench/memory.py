@@ -122,7 +122,7 @@ def of_xla(names: Sequence[str] | None) -> Iterator[str]:
 
 
 def cell(x: float | None, digits: int) -> str:
-    """The text of a figure. Returns a dash if `x` is None, because the budget is infeasible."""
+    """Returns the text of a figure. Returns a dash if `x` is None, because the budget is infeasible."""
     return "-" if x is None else f"{x:.{digits}f}"
 
 
@@ -130,7 +130,7 @@ def cell(x: float | None, digits: int) -> str:
 
 
 def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
-    """The program that computes the value and the gradient of a function or network, and its arguments."""
+    """Returns the program that computes the value and the gradient of a function or network, and its arguments."""
     if name not in NETWORKS:
         case = cases()[name]
         loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
@@ -150,7 +150,7 @@ def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
 
 
 def network(name: str) -> tuple[Any, Any]:
-    """The loss of a network in `NETWORKS`, and the network's input."""
+    """Returns the loss of a network in `NETWORKS`, and the network's input."""
     import networks
     import torch
     from attention import Text, ViT
@@ -169,7 +169,7 @@ def network(name: str) -> tuple[Any, Any]:
 
 
 def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
-    """The figures of a program for all feasible budgets."""
+    """Returns the figures of a program for all feasible budgets."""
     program, arguments = program_of(name)
     row = Row(0.0, {}, {}, {}, {})
     calls: dict[str, Callable[[], Any]] = {}
@@ -191,13 +191,13 @@ def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
 
 
 def estimate_of(program: tiduc.Program) -> MemoryEstimate:
-    """The estimated memory and time of a program that has been rematerialized for its budget."""
+    """Returns the estimated memory and time of a program that has been rematerialized for its budget."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     return estimated(program.view, structured, program.memory, loops_of(program))
 
 
 def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable[[], Any], float]:
-    """A function that runs the program in one thread, and the number of bytes that IREE allocates for a run."""
+    """Returns a function that runs the program in one thread, and the number of bytes that IREE allocates for a run."""
     vmfb = module_of(program, cached=True)
     executable = tiduc.Executable(vmfb)
     executable(*arguments)

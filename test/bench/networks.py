@@ -33,7 +33,7 @@ class Loss(nn.Module):
 
 
 def convolved(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    """A convolution without bias, padded so that it divides the size of images by the stride."""
+    """Returns a convolution without bias, padded so that it divides the size of images by the stride."""
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
 
 
@@ -75,14 +75,14 @@ class Bottleneck(nn.Module):
 
 
 def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """The shortcut of a block: the identity, or a 1x1 convolution if the block changes sizes."""
+    """Returns the shortcut of a block: the identity, or a 1x1 convolution if the block changes sizes."""
     if inputs == outputs and stride == 1:
         return nn.Identity()
     return nn.Sequential(convolved(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
 
 def resnet(block: Any, counts: tuple[int, ...]) -> nn.Module:
-    """A ResNet for 1000 classes. `counts` are the numbers of blocks in its stages."""
+    """Returns a ResNet for 1000 classes. `counts` are the numbers of blocks in its stages."""
     parts: list[nn.Module] = [convolved(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
     for stage, count in enumerate(counts):
@@ -153,7 +153,7 @@ _EFFICIENT = (
 
 
 def efficientnet() -> nn.Module:
-    """The first convolution of EfficientNet-B0, followed by one block of each different size."""
+    """Returns the first convolution of EfficientNet-B0, followed by one block of each different size."""
     parts: list[nn.Module] = [convolved(3, 32, 3, 2), nn.BatchNorm2d(32), nn.SiLU()]
     for inputs, factor, outputs, kernel, stride in _EFFICIENT:
         width = inputs * factor
@@ -182,7 +182,7 @@ class Next(nn.Module):
 
 
 def convnext() -> nn.Module:
-    """Two blocks of ConvNeXt, each after a convolution that reduces the image."""
+    """Returns two blocks of ConvNeXt, each after a convolution that reduces the image."""
     return nn.Sequential(nn.Conv2d(3, 96, 4, 4), Next(96), nn.Conv2d(96, 192, 2, 2), Next(192))
 
 
@@ -242,7 +242,7 @@ NETWORKS = {
 
 
 def made(name: str) -> tuple[nn.Module, Any]:
-    """The module that computes the loss of a network, and a random input of the network."""
+    """Returns the module that computes the loss of a network, and a random input of the network."""
     torch.manual_seed(0)
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)

@@ -104,7 +104,7 @@ def nets() -> dict[str, Net]:
 
 
 def batch(net: Net) -> tuple[Any, Any]:
-    """A random batch: the inputs, and the classes."""
+    """Returns a random batch: the inputs, and the classes."""
     rng = np.random.default_rng(0)
     if not net.words:
         return rng.standard_normal(net.batch, np.float32), rng.integers(
@@ -115,7 +115,7 @@ def batch(net: Net) -> tuple[Any, Any]:
 
 
 def module_of(net: Net) -> Any:
-    """The module of a network in training mode. Its random weights are equal in all processes."""
+    """Returns the module of a network in training mode. Its random weights are equal in all processes."""
     import torch
 
     torch.manual_seed(0)
@@ -135,7 +135,7 @@ def step_of(net: Net, model: Any) -> Any:
 
 
 def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
-    """A function that runs the compiled step and returns the loss. The state remains in the device's memory."""
+    """Returns a function that runs the compiled step and returns the loss. The state remains in the device's memory."""
     from tiduc.runtime.run import Module
 
     loaded = Module(step.compile().vmfb, devices=["local-sync"])  # one thread
@@ -152,7 +152,7 @@ def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
 
 
 def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable[[], float]:
-    """A function that runs the C function of the step and returns the loss. It updates the state in place."""
+    """Returns a function that runs the C function of the step and returns the loss. It updates the state in place."""
     from tiduc.backends.backend import Options
     from tiduc.backends.iree.static.library import compile_library
 
@@ -176,7 +176,7 @@ def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable
 
 
 def aligned(x: Any) -> Any:
-    """A copy of an array whose address is a multiple of 64, as the C function requires to read it in place."""
+    """Returns a copy of an array whose address is a multiple of 64, as the C function requires to read it in place."""
     x = np.asarray(x)
     memory = np.empty(x.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -189,7 +189,7 @@ def aligned(x: Any) -> Any:
 
 
 def of_torch(net: Net, step: Any, x: Any, t: Any, compiled: bool = False) -> Callable[[], float]:
-    """A function that runs PyTorch's step and returns the loss.
+    """Returns a function that runs PyTorch's step and returns the loss.
 
     Its adapters and dequantized weights are those of tiduc's initial state.
     """
@@ -235,7 +235,7 @@ def of_torch(net: Net, step: Any, x: Any, t: Any, compiled: bool = False) -> Cal
 
 
 def measured(net: Net, rounds: int, also: list[str]) -> list[str]:
-    """The row of the table for a network. `also` are the other compilers to measure."""
+    """Returns the row of the table for a network. `also` are the other compilers to measure."""
     import torch
 
     import tiduc
@@ -269,7 +269,10 @@ def measured(net: Net, rounds: int, also: list[str]) -> list[str]:
 
 
 def of_peer(way: str, net: Net, step: Any, x: Any, t: Any) -> Callable[[], float] | None:
-    """A function that runs the step of another compiler. Returns None if the compiler does not support the step."""
+    """Returns a function that runs the step of another compiler.
+
+    Returns None if the compiler does not support the step.
+    """
     if way == "compile":
         return of_torch(net, step, x, t, compiled=True)
     if way == "xla":
@@ -330,13 +333,15 @@ def prepared(net: Net, file: str) -> None:
 
 
 def spent(pid: str) -> float:
-    """The processor time of a running process and its child processes, in seconds."""
+    """Returns the processor time of a running process and its child processes, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def preparation(net: Net) -> list[str]:
-    """The row of the table of preparation: the processor time of each part, and the sum of the parts up to the module.
+    """Returns the row of the table of preparation.
+
+    It has the processor time of each part, and the sum of the parts up to the module.
 
     The preparation runs in a new process.
     """

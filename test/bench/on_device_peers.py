@@ -23,7 +23,7 @@ ORT_OPTIMIZERS = {"sgd": "SGD", "adam": "AdamW", "adamw": "AdamW"}
 
 
 def available() -> list[str]:
-    """The compilers whose packages are installed."""
+    """Returns the compilers whose packages are installed."""
     found = []
     for way, package in PACKAGES.items():
         try:
@@ -35,7 +35,10 @@ def available() -> list[str]:
 
 
 def of_xla(step: Any, x: Any, t: Any, rate: float) -> Call:
-    """A function that runs tiduc's step, compiled by XLA. Each call copies the state from and to NumPy arrays."""
+    """Returns a function that runs tiduc's step, compiled by XLA.
+
+    Each call copies the state from and to NumPy arrays.
+    """
     compiled = step.compile(engine="xla")
     stored = [step.weights[port.name] for port in step.inputs if port.name in step.weights]
 
@@ -48,7 +51,7 @@ def of_xla(step: Any, x: Any, t: Any, rate: float) -> Call:
 
 
 def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
-    """A function that runs ONNX Runtime's step. The state stays in the session of ONNX Runtime."""
+    """Returns a function that runs ONNX Runtime's step. The state stays in the session of ONNX Runtime."""
     import onnx
     import onnxruntime
     import torch
@@ -107,7 +110,10 @@ def of_ort(module: Any, optimizer: str, rate: float, x: Any, t: Any) -> Call:
 
 
 def adapted(layer: Any, a: Any, b: Any, scale: float) -> Any:
-    """A module that adds a LoRA adapter with the matrices `a` and `b` to a linear layer, as the library peft does."""
+    """Returns a module that adds a LoRA adapter to a linear layer, as the library peft does.
+
+    The matrices of the adapter are `a` and `b`.
+    """
     import torch
     from torch.nn import functional
 

@@ -112,12 +112,12 @@ def by_casadi(problem: Problem, folder: Path, flags: Sequence[str]) -> None:
 
 
 def in_columns(problem: Problem, x: Any) -> Any:
-    """The elements of an argument in CasADi's order, which is column-major. Batches are concatenated."""
+    """Returns the elements of an argument in CasADi's order, which is column-major. Batches are concatenated."""
     return x.ravel() if problem.batch else np.asarray(x).ravel(order="F")
 
 
 def dense(problem: Problem, described: Any, values: Any, shape: Sequence[int]) -> Any:
-    """The array of tiduc's shape for CasADi's nonzeros `values`. `described` is the sparsity pattern."""
+    """Returns the array of tiduc's shape for CasADi's nonzeros `values`. `described` is the sparsity pattern."""
     rows, columns, row, starts = described
     found = np.zeros((rows, columns))
     found[row, np.repeat(np.arange(columns), np.diff(starts))] = values
@@ -176,7 +176,7 @@ int main(int count, char **given) {
 
 
 def program_in_c(problem: Problem, shapes: Sequence[Sequence[int]], cas: Any) -> str:
-    """The C program that calls tiduc's library and CasADi's code alternately."""
+    """Returns the C program that calls tiduc's library and CasADi's code alternately."""
     name, args, results, words, work, described = cas
     declared, reads, writes = [], [], []
     for i, x in enumerate(problem.arguments):
@@ -216,13 +216,16 @@ def made(name: str, side: str, folder: Path, flags: str) -> float:
 
 
 def size(*files: Path) -> int:
-    """The size of code and constants in object files, in bytes."""
+    """Returns the size of code and constants in object files, in bytes."""
     told = subprocess.run(["size", *files], check=True, stdout=subprocess.PIPE, text=True).stdout
     return sum(int(x) + int(y) for x, y, *_ in map(str.split, told.splitlines()[1:]))
 
 
 def measured(name: str, seconds: float, flags: str) -> tuple[list[float], list[float]]:
-    """The figures of tiduc (microseconds of a call, KiB, seconds to make), and their ratios to CasADi's figures."""
+    """Returns the figures of tiduc, and their ratios to CasADi's figures.
+
+    The figures are the microseconds of a call, the KiB of the object files, and the seconds to make them.
+    """
     problem = problems()[name]
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)

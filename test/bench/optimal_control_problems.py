@@ -110,7 +110,7 @@ class Matrices:
 
 
 def matrix(x: Any) -> Any:
-    """The matrix of CasADi for an array of its scalars. A vector becomes a column."""
+    """Returns the matrix of CasADi for an array of its scalars. A vector becomes a column."""
     import casadi as ca
 
     rows = np.atleast_1d(np.asarray(x, object))
@@ -119,7 +119,7 @@ def matrix(x: Any) -> Any:
 
 
 def elements(x: Any, shape: tuple[int, ...]) -> Any:
-    """The array of this shape with the elements of a matrix of CasADi."""
+    """Returns the array of this shape with the elements of a matrix of CasADi."""
     found = np.empty(x.shape, dtype=object)
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -135,7 +135,10 @@ def runge_kutta(f: Callable[..., Any], x: Any, u: Any, h: float) -> Any:
 
 
 def pendulum(m: Any, x: Any, u: Any) -> Any:
-    """The state of a pendulum of six links after a time step. x has angles and angular velocities, u the torques."""
+    """Returns the state of a pendulum of six links after a time step.
+
+    x has angles and angular velocities, u the torques.
+    """
     n = 6
     i = np.arange(n)
     masses = (n - np.maximum(i[:, None], i)) * 1.0
@@ -154,7 +157,7 @@ def cross(m: Any, a: Any, b: Any) -> Any:
 
 
 def quadrotor(m: Any, x: Any, u: Any) -> Any:
-    """The state of a quadrotor after a time step. u has the thrusts of the four rotors.
+    """Returns the state of a quadrotor after a time step. u has the thrusts of the four rotors.
 
     The state consists of position, quaternion, velocity and angular velocity.
     """
@@ -175,7 +178,9 @@ def quadrotor(m: Any, x: Any, u: Any) -> Any:
 
 
 def stage(m: Any, z: Any, after: Any) -> Any:
-    """A stage of model predictive control of a car: cost, gradient, Gauss-Newton Hessian, constraints, their Jacobian.
+    """Returns the values of a stage of model predictive control of a car.
+
+    They are the cost, its gradient and Gauss-Newton Hessian, and the constraints and their Jacobian.
 
     z has the state (position, heading, speed, steering angle) and the inputs (acceleration, steering rate).
     """
@@ -210,7 +215,7 @@ def stage(m: Any, z: Any, after: Any) -> Any:
 
 
 def arm(m: Any, q: Any, v: Any, a: Any) -> Any:
-    """The torques of an arm with seven joints, by the recursive Newton-Euler algorithm.
+    """Returns the torques of an arm with seven joints, by the recursive Newton-Euler algorithm.
 
     The axes of the joints are alternately z and y.
     """
@@ -246,7 +251,7 @@ def arm(m: Any, q: Any, v: Any, a: Any) -> Any:
 
 
 def reprojection(m: Any, camera: Any, point: Any) -> Any:
-    """The position of a point in the image of a camera.
+    """Returns the position of a point in the image of a camera.
 
     The camera has a rotation vector, a position, the focal length, and two coefficients of distortion.
     """
@@ -261,7 +266,10 @@ def reprojection(m: Any, camera: Any, point: Any) -> Any:
 
 
 def physics(m: Any, a: Any, p: Any, b: Any, q: Any, c: Any, points: Any) -> Any:
-    """The loss of a physics-informed network: the mean square of the network's Laplacian plus its value."""
+    """Returns the loss of a physics-informed network.
+
+    It is the mean of r² over the points. The residual r is the sum of the network's Laplacian and the network's value.
+    """
 
     def value(x: Any) -> Any:
         return m.np.sum(c * m.np.tanh(b @ m.np.tanh(a @ x + p) + q))
@@ -271,7 +279,7 @@ def physics(m: Any, a: Any, p: Any, b: Any, q: Any, c: Any, points: Any) -> Any:
 
 
 def kalman(m: Any, x: Any, p: Any, z: Any) -> Any:
-    """A step of an extended Kalman filter for a target that turns in space.
+    """Returns a step of an extended Kalman filter for a target that turns in space.
 
     The state has position, velocity and turn rate. The measurement has range and angles.
     """
@@ -295,7 +303,10 @@ def kalman(m: Any, x: Any, p: Any, z: Any) -> Any:
 
 
 def chain(m: Any, x: Any, u: Any) -> Any:
-    """The state of a chain of masses after a time step. Springs join five free masses and an end with velocity u."""
+    """Returns the state of a chain of masses after a time step.
+
+    Springs join five free masses and an end with velocity u.
+    """
 
     def slope(x: Any, u: Any) -> Any:
         places, rates = x[:18].reshape(6, 3), x[18:].reshape(5, 3)
@@ -310,7 +321,7 @@ def chain(m: Any, x: Any, u: Any) -> Any:
 
 
 def network(m: Any, x: Any, u: Any) -> Any:
-    """The state after a time step, predicted by a network with two layers of 32 units. x: (8,), u: (2,)."""
+    """Returns the state after a time step, predicted by a network with two layers of 32 units. x: (8,), u: (2,)."""
     rng = np.random.default_rng(2)
     y, sizes = m.np.concatenate([x, u]), (10, 32, 32, 8)
     for i, (n, k) in enumerate(zip(sizes, sizes[1:], strict=False)):

@@ -23,7 +23,7 @@ class Program(NamedTuple):
 
 
 def chain(layers: int) -> Program:
-    """A function that repeats x <- sin(x) a + b `layers` times and adds the elements of x."""
+    """Returns a function that repeats x <- sin(x) a + b `layers` times and adds the elements of x."""
 
     def function(x: Any, a: Any, b: Any) -> Any:
         for _ in range(layers):
@@ -34,7 +34,7 @@ def chain(layers: int) -> Program:
 
 
 def mlp(layers: int) -> Program:
-    """A loss of a multilayer perceptron with `layers` layers, each with its own weights and biases."""
+    """Returns a loss of a multilayer perceptron with `layers` layers, each with its own weights and biases."""
 
     def function(*arguments: Any) -> Any:
         *params, x = arguments
@@ -47,7 +47,7 @@ def mlp(layers: int) -> Program:
 
 
 def transformer(layers: int) -> Program:
-    """The loss of the transformer in examples/, with `layers` blocks."""
+    """Returns the loss of the transformer in examples/, with `layers` blocks."""
     first, tokens, targets = models.transformer_inputs(np.random.default_rng(0))
     of_block = [key for key in first if key.startswith(("w", "b", "ln1", "ln2"))]
     shared = [key for key in first if key not in of_block]

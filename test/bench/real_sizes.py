@@ -179,19 +179,19 @@ def of_compiler(
 
 
 def size(arrays: Sequence[Any]) -> int:
-    """The total size of arrays in bytes."""
+    """Returns the total size of arrays in bytes."""
     return sum(x.nbytes for x in arrays)
 
 
 def distance(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """The largest relative error (in the Euclidean norm) of a result. Ignores results with tiny norms."""
+    """Returns the largest relative error (in the Euclidean norm) of a result. Ignores results with tiny norms."""
     norms = [float(np.linalg.norm(y)) for y in expected]
     compared = zip(results, expected, norms, strict=True)
     return max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
 
 
 def used() -> float:
-    """The processor time of this process and of its child processes that have ended, in seconds."""
+    """Returns the processor time of this process and of its child processes that have ended, in seconds."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -227,7 +227,7 @@ def ratio(of: Mapping[str, float], way: str) -> float:
 
 
 def cell(x: float | None, digits: int) -> str:
-    """The text of a figure. Returns a dash if the figure is missing."""
+    """Returns the text of a figure. Returns a dash if the figure is missing."""
     return "-" if x is None or math.isnan(x) else f"{x:.{digits}f}"
 
 

@@ -80,7 +80,7 @@ REWRITES = {
 def of(
     function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
 ) -> Program:
-    """A program that computes a function, or its gradient if `wrt` is not empty.
+    """Returns a program that computes a function, or its gradient if `wrt` is not empty.
 
     `sizes` has, for each argument, the shape of a random array or the value itself.
     """
@@ -95,23 +95,26 @@ def of(
 
 
 def ours(name: str) -> Program:
-    """A program that is tiduc's gradient of a case of suite.py."""
+    """Returns a program that is tiduc's gradient of a case of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[0], suite.cases()[name].arguments)
 
 
 def theirs(name: str) -> Program:
-    """A program that is JAX's gradient of a case of suite.py."""
+    """Returns a program that is JAX's gradient of a case of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[1], suite.cases()[name].arguments)
 
 
 def convolved(strides: int, layout: str, kernel: str) -> Callable[[Any, Any], Any]:
-    """A function that computes the convolution of an image and a kernel in these layouts."""
+    """Returns a function that computes the convolution of an image and a kernel in these layouts."""
     numbers = (layout, kernel, layout)
     return lambda x, w: lax.conv_general_dilated(x, w, (strides, strides), "SAME", dimension_numbers=numbers)
 
 
 def toward(argument: int, layout: str, kernel: str) -> Program:
-    """A program that computes the cotangent of one argument of a convolution from 16 to 32 channels with stride 2."""
+    """Returns a program that computes the cotangent of one argument of a convolution.
+
+    The convolution maps 16 channels to 32 channels with stride 2.
+    """
     convolution = convolved(2, layout, kernel)
     x, w, ct = ((8, 32, 32, 16), (3, 3, 16, 32), (8, 16, 16, 32))
     if layout == "NCHW":
@@ -120,12 +123,12 @@ def toward(argument: int, layout: str, kernel: str) -> Program:
 
 
 def recurrence(c: Any) -> Any:
-    """The sum of c after 20 iterations of c[i] = 2 c[i] + c[i - 1]."""
+    """Returns the sum of c after 20 iterations of c[i] = 2 c[i] + c[i - 1]."""
     return jnp.sum(lax.fori_loop(1, 21, lambda i, c: c.at[i].set(2 * c[i] + c[i - 1]), c))
 
 
 def countdown(x: Any) -> Any:
-    """A loop of 200 steps whose induction variable decreases. It cannot become a kernel, because each step sorts."""
+    """Runs a loop of 200 steps whose counter decreases. It cannot become a kernel, because each step sorts."""
 
     def step(state: Any) -> Any:
         i, x = state
@@ -135,7 +138,7 @@ def countdown(x: Any) -> Any:
 
 
 def pooled(x: Any) -> Any:
-    """The sum of the squares of the maxima over overlapping windows."""
+    """Returns the sum of the squares of the maxima over overlapping windows."""
     y = lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
     return jnp.sum(y**2)
 

@@ -95,19 +95,22 @@ def measure_calls(rounds: int) -> None:
 
 
 def cells(times: dict[str, float]) -> str:
-    """The cells of a line of the table: the times, followed by the ratios."""
+    """Returns the cells of a line of the table: the times, followed by the ratios."""
     ratios = (times["ours"] / times[other] for other in ("JAX's", "loss"))
     return "".join(f"{time:12.0f}" for time in times.values()) + "".join(f"{x:12.2f}" for x in ratios)
 
 
 def stored_inputs(name: str) -> list[Any]:
-    """The arguments in the file of an example."""
+    """Returns the arguments in the file of an example."""
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         return [stored[f"input.{i}"] for i in range(sum(key.startswith("input.") for key in stored.files))]
 
 
 def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
-    """The StableHLO text of the loss and its gradient by JAX. Inputs and outputs are those of tiduc's program."""
+    """Returns the StableHLO text of the loss and its gradient by JAX.
+
+    Inputs and outputs are those of tiduc's program.
+    """
     model = models.MODELS[name]
     tree = jax.tree.structure(model.inputs(np.random.default_rng(0)))
 
@@ -125,13 +128,13 @@ def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Call:
-    """A function without arguments that runs the program, compiled by IREE, and returns its results."""
+    """Returns a function without arguments that runs the program, compiled by IREE, and returns its results."""
     executable = tiduc.Executable(compile_module(text))
     return lambda: executable(*arguments)
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Call:
-    """A function without arguments that runs the program, compiled by XLA, and returns its results."""
+    """Returns a function without arguments that runs the program, compiled by XLA, and returns its results."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices)
@@ -148,7 +151,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Call:
 
 
 def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
-    """The median time of each call in microseconds. The calls alternate."""
+    """Returns the median time of each call in microseconds. The calls alternate."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -167,14 +170,14 @@ def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
 
 
 def ops(text: str) -> tuple[int, int]:
-    """The number of ops of a program before and after merge and lower, with calls inlined."""
+    """Returns the number of ops of a program before and after merge and lower, with calls inlined."""
     module = tiduc.import_stablehlo(tiduc.parse(text))
     lowered = tiduc.load(text).module
     return body_size(module), body_size(lowered)
 
 
 def body_size(module: Any) -> int:
-    """The number of ops in a module's only graph or function, without `tidu.name` ops and the terminator."""
+    """Returns the number of ops in a module's only graph or function, without `tidu.name` ops and the terminator."""
     (function,) = module.body.operations
     body = function.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1

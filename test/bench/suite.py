@@ -112,7 +112,7 @@ def cases() -> dict[str, Case]:
 
 
 def network(model: Any) -> Case:
-    """The loss of a network of the examples, as a function of arrays."""
+    """Returns the case of a network of the examples. Its function is the loss."""
     leaves, tree = jax.tree.flatten(model.inputs(np.random.default_rng(0)))
     arguments = [single(x) for x in leaves]
     wrt = tuple(i for i, x in enumerate(arguments) if x.dtype.kind == "f")
@@ -126,7 +126,7 @@ def single(x: Any) -> Any:
 
 
 def texts(case: Case) -> tuple[str, str]:
-    """Two StableHLO texts that compute value and gradient of a case: tiduc's and JAX's."""
+    """Returns two StableHLO texts that compute value and gradient of a case: tiduc's and JAX's."""
     loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
     ours = tiduc.load(loss).grad(list(case.wrt), value=True)
 
@@ -224,7 +224,7 @@ def agree(results: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The least time of each call in microseconds. The calls alternate."""
+    """Returns the least time of each call in microseconds. The calls alternate."""
     times = dict.fromkeys(calls, math.inf)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -280,7 +280,7 @@ def machine() -> str:
 
 
 def installed(package: str) -> str:
-    """The name of a package and its version."""
+    """Returns the name of a package and its version."""
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:

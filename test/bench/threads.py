@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], float]:
-    """The least time of a call in milliseconds, for each pair of an engine and a number of threads."""
+    """Returns the least time of a call in milliseconds, for each pair of an engine and a number of threads."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -63,7 +63,7 @@ def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], f
 
 
 def with_threads(n: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """A function that calls `call` after it has set the number of PyTorch's threads to n."""
+    """Returns a function that calls `call` after it has set the number of PyTorch's threads to n."""
 
     def called() -> Any:
         torch.set_num_threads(n)

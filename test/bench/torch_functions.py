@@ -20,7 +20,7 @@ HEADS = 4
 
 
 def mlp(b1: Any, b2: Any, b3: Any, w1: Any, w2: Any, w3: Any, x: Any, y: Any) -> Any:
-    """The loss of the multilayer perceptron. x: (batch, 16), y: (batch, 4)."""
+    """Returns the loss of the multilayer perceptron. x: (batch, 16), y: (batch, 4)."""
     h = torch.tanh(torch.addmm(b1, x, w1))
     h = torch.tanh(torch.addmm(b2, h, w2))
     return functional.mse_loss(torch.addmm(b3, h, w3), y)
@@ -38,7 +38,10 @@ def convnet(
     images: Any,
     labels: Any,
 ) -> Any:
-    """The loss of the convolutional network. images: (batch, 12, 12, 3), k1 and k2: (height, width, in, out)."""
+    """Returns the loss of the convolutional network.
+
+    images: (batch, 12, 12, 3), k1 and k2: (height, width, in, out).
+    """
 
     def normed(x: Any, kernel: Any, scale: Any, shift: Any) -> Any:
         x = functional.conv2d(x, kernel.permute(3, 2, 0, 1), padding="same")
@@ -69,7 +72,7 @@ def transformer(
     tokens: Any,
     targets: Any,
 ) -> Any:
-    """The loss of the transformer. tokens, targets: (batch, length)."""
+    """Returns the loss of the transformer. tokens, targets: (batch, length)."""
     x = functional.embedding(tokens, embed) + position
     batch, length, width = x.shape
     qkv = functional.layer_norm(x, (width,), scale1, shift1) @ w_qkv
@@ -190,7 +193,10 @@ BY_NAME: dict[str, Callable[..., Any]] = {function.__name__: function for functi
 def value_and_gradient(
     name: str, arguments: Sequence[NDArray[Any]], wrt: Sequence[int]
 ) -> Callable[[], list[NDArray[Any]]]:
-    """A function without arguments that computes the value and the gradient of a function by `torch.autograd`."""
+    """Returns a function without arguments.
+
+    It computes the value and the gradient of `function` by `torch.autograd`.
+    """
     function = BY_NAME[name]
     tensors = [torch.from_numpy(x) for x in arguments]
     tensors = [x if x.is_floating_point() else x.long() for x in tensors]
@@ -204,7 +210,7 @@ def value_and_gradient(
 
 
 def allocated(call: Callable[[], Any]) -> int:
-    """The peak memory of the tensors that PyTorch allocates during a call, in bytes."""
+    """Returns the peak memory of the tensors that PyTorch allocates during a call, in bytes."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     now = most = 0

@@ -71,12 +71,15 @@ def row(name: str, size: int, with_jax: bool, budget: float) -> None:
 
 
 def text_of(program: Program) -> str:
-    """The StableHLO text to which JAX lowers the program."""
+    """Returns the StableHLO text to which JAX lowers the program."""
     return jax.jit(program.function, keep_unused=True).lower(*program.arguments).as_text()
 
 
 def ops(text: str) -> int:
-    """The number of ops after private functions are inlined. `tidu.name` ops and the terminator do not count."""
+    """Returns the number of ops after private functions are inlined.
+
+    `tidu.name` ops and the terminator do not count.
+    """
     module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # the module must live as long as its ops
     (graph,) = module.body.operations
     body = graph.operation.regions[0].blocks[0].operations
@@ -84,7 +87,7 @@ def ops(text: str) -> int:
 
 
 def stages(text: str, wrt: int) -> dict[str, float]:
-    """The time of each stage of the VJP of `main` with respect to its first `wrt` inputs, in seconds.
+    """Returns the time of each stage of the VJP of `main` with respect to its first `wrt` inputs, in seconds.
 
     As in a `Program`, Python's garbage collector does not run during the stages. "collect" is the time of the garbage
     collection after the last stage.
@@ -104,7 +107,7 @@ def stages(text: str, wrt: int) -> dict[str, float]:
 
 @stage
 def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
-    """The module of the VJP of the graph `primal` with respect to its first `wrt` inputs."""
+    """Returns the module of the VJP of the graph `primal` with respect to its first `wrt` inputs."""
     linear = tiduc.linearize(view, primal.outputs, list(primal.keys)[:wrt], tiduc.OPSET)
     clock.lap("linearize")
     transposed = tiduc.linear_transpose(view, linear, tiduc.OPSET)

@@ -159,7 +159,7 @@ Parts = dict[str, bytes]
 
 
 def mutated(parts: Parts, draw: Random, others: Sequence[Parts]) -> bytes:
-    """The bytes of an archive after random mutations of its parts, names or structure."""
+    """Returns the bytes of an archive after random mutations of its parts, names or structure."""
     parts = dict(parts)
     for _ in range(draw.choice([1, 1, 2, 3])):
         draw.choices([_json, _stranger, _part, _splice], [12, 2, 2, 1])[0](parts, draw, others)
@@ -191,7 +191,7 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _places(document: Any) -> list[tuple[Any, Any]]:
-    """All fields of a JSON document, as pairs of an object or list and a key or index in it."""
+    """Returns all fields of a JSON document, as pairs of an object or list and a key or index in it."""
     found, waiting = [], [document]
     while waiting:
         each = waiting.pop()
@@ -284,7 +284,10 @@ def _splice(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _written(parts: Parts, draw: Random) -> bytes:
-    """The bytes of a zip archive of the parts, as `torch.export.save` writes it, or with other settings of zipfile."""
+    """Returns the bytes of a zip archive of the parts.
+
+    It is written as `torch.export.save` does, or with other settings of zipfile.
+    """
     out, folder = io.BytesIO(), draw.choice(["model"] * 57 + ["", "..", "/"])
     kind = draw.choice([zipfile.ZIP_STORED] * 39 + [zipfile.ZIP_DEFLATED])
     with (

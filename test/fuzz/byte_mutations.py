@@ -13,7 +13,7 @@ _NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFF
 
 
 def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
-    """The bytes after one to `most` random mutations. A mutation may insert a part of a file in `others`."""
+    """Returns the bytes after one to `most` random mutations. A mutation may insert a part of a file in `others`."""
     mutant = bytearray(data)
     for _ in range(draw.randint(1, most)):
         _mutate(mutant, draw, others)
@@ -48,7 +48,7 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A copy of a zip archive in which one member is mutated, removed or renamed.
+    """Returns a copy of a zip archive in which one member is mutated, removed or renamed.
 
     If `data` is not a zip archive, mutates bytes anywhere.
     """
@@ -75,7 +75,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
 
 
 def in_stored_archive(data: bytes, draw: Random) -> bytes:
-    """A zip archive, such as a module of IREE, in which bytes of one member are changed and its checksum is updated."""
+    """Returns a zip archive, such as a module of IREE, with changed bytes in one member and an updated checksum."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         name = draw.choice(archive.namelist())
         contents = bytearray(archive.read(name))
@@ -102,7 +102,7 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
 
 
 def header(data: bytes, draw: Random) -> bytes:
-    """A copy of a NumPy file with a random element type, order or shape in its header.
+    """Returns a copy of a NumPy file with a random element type, order or shape in its header.
 
     If `data` is not a NumPy file, mutates bytes anywhere.
     """

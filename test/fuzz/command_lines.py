@@ -56,7 +56,7 @@ _STAGES = ("import", "linearize", "linear_transpose", "materialize_merge", "stru
 
 
 def of_program(draw: Random, file: str) -> list[str]:
-    """A random valid command line that transforms, shows or checks the program in a file."""
+    """Returns a random valid command line that transforms, shows or checks the program in a file."""
     return draw.choices([_derivative, _whole, _jet, _look, _opt, _link, _check], [8, 2, 2, 5, 3, 1, 1])[0](
         draw, file
     )
@@ -113,7 +113,7 @@ def _check(draw: Random, file: str) -> list[str]:
 
 
 def of_arrays(draw: Random, file: str) -> list[str]:
-    """A random command line that reads arrays from a file."""
+    """Returns a random command line that reads arrays from a file."""
     return draw.choice(
         [
             ["check", "other.mlir", *_INTERPRETED, "--input", f"@{file}"],
@@ -133,12 +133,12 @@ def of_arrays(draw: Random, file: str) -> list[str]:
 
 
 def of_compiled(draw: Random, file: str) -> list[str]:
-    """A random command line that runs a compiled module."""
+    """Returns a random command line that runs a compiled module."""
     return ["run", file, "--input", draw.choice(["random", "zeros", "1", "2x3xf32=1"])]
 
 
 def of_model(draw: Random, file: str) -> list[str]:
-    """A random command line that imports a model."""
+    """Returns a random command line that imports a model."""
     if draw.randrange(6) == 0:
         return ["import", file, "--weights", "weights.npz"]
     return [
@@ -149,12 +149,15 @@ def of_model(draw: Random, file: str) -> list[str]:
 
 
 def of_cache(draw: Random, file: str) -> list[str]:
-    """A random command line of `tiduc cache`."""
+    """Returns a random command line of `tiduc cache`."""
     return ["cache", draw.choice(["info", "clear"]), *draw.choice([[], ["--json"]])]
 
 
 def mistaken(draw: Random, file: str) -> list[str]:
-    """A random command line with random options, which may be invalid. The command has most of these options."""
+    """Returns a random command line with random options, which may be invalid.
+
+    The command has most of these options.
+    """
     line = of_program(draw, file)
     known = {option for parameter in command(line[0]).params for option in parameter.opts}
     for _ in range(draw.randint(1, 3)):
@@ -171,7 +174,7 @@ def mistaken(draw: Random, file: str) -> list[str]:
 
 
 def command(name: str) -> click.Command:
-    """The command of tiduc with this name."""
+    """Returns the command of tiduc with this name."""
     named = tiduc.get_command(click.Context(tiduc), name)
     assert named is not None
     return named

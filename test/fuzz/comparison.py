@@ -66,7 +66,10 @@ class Case:
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
-        """The arguments of each function with x + distance dx instead of x, and b + distance a instead of b."""
+        """Returns the arguments of each function at a distance from the point.
+
+        x is replaced by x + distance dx, and b by b + distance a.
+        """
         x = list(self.point)
         for i, tangent in zip(self.wrt, self.dx, strict=True):
             x[i] = np.asarray(x[i] + distance * tangent)
@@ -76,7 +79,7 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program or, if `order` is 3, of its JVP or VJP, which is chosen at random.
+    """Returns the case of a program or, if `order` is 3, of its JVP or VJP, which is chosen at random.
 
     The seed determines all random choices. Raises `TiducError` if tiduc refuses the program.
     """
@@ -103,7 +106,7 @@ def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
 
 
 def point_of(program: tiduc.Program, rng: np.random.Generator, size: int = 1) -> tuple[Array, ...]:
-    """Random arguments of a program. Dynamic dimensions have the size `size`."""
+    """Returns random arguments of a program. Dynamic dimensions have the size `size`."""
     return tuple(_argument(rng, port.type, size) for port in program.inputs)
 
 
@@ -112,7 +115,7 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """A random argument. Floats have at most the magnitude 1.5, and integers are from 0 to 3.
+    """Returns a random argument. Floats have at most the magnitude 1.5, and integers are from 0 to 3.
 
     Dynamic dimensions have the size `size`.
     """
@@ -129,7 +132,7 @@ def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
 
 
 def verdict(case: Case, results: Sequence[Sequence[Sequence[Array]]]) -> Verdict:
-    """The verdict on a case. `results` has the results of each function for each of `case.distances`."""
+    """Returns the verdict on a case. `results` has the results of each function for each of `case.distances`."""
     try:
         with np.errstate(all="ignore"):
             _judge(case, results)
@@ -211,8 +214,10 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the function has a kink at the point: left and right differences differ by about equal amounts for the
-    small and the large step."""
+    """Returns whether the function has a kink at the point.
+
+    At a kink, the left and right differences differ by about equal amounts for the small and the large step.
+    """
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]

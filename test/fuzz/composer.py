@@ -72,7 +72,7 @@ class Composer:
         return [self.integer(low, high) for _ in range(count)]
 
     def any(self, rank: int = 0) -> Value:
-        """A random value of at least this rank. If the chosen value has a lower rank, it is broadcast."""
+        """Returns a random value of at least this rank. If the chosen value has a lower rank, it is broadcast."""
         x = self.choose(self.values[-3:] if self.flag() else self.values)
         self._read.add(x)
         while x.rank < rank:
@@ -154,7 +154,9 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def fit(self, x: Value, shape: tuple[int, ...], is_complex: bool = False) -> Value:
-        """A value of this shape that is computed from x by a reshape, a broadcast, or a sum followed by a broadcast.
+        """Returns a value of this shape that is computed from x.
+
+        The ops are a reshape, a broadcast, or a sum followed by a broadcast.
 
         It is complex if `is_complex`, else real.
         """
@@ -178,7 +180,7 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def positive(self, x: Value) -> Value:
-        """The positive value 0.5 + x^2, for a real value x."""
+        """Returns the positive value 0.5 + x^2, for a real value x."""
         return self.add(self.constant(0.5, x.shape), self.binary("multiply", x, x, x.bound**2))
 
     def reduce(self, x: Value, dimensions: Sequence[int], op: str, init: Value | None = None) -> Value:
@@ -197,7 +199,7 @@ class Composer:
         return self.emit(text, kept, x.is_complex, bound)
 
     def scalars(self, op: str) -> str:
-        """The text of a region that combines two scalars by `op`."""
+        """Returns the text of a region that combines two scalars by `op`."""
         scalar = "tensor<f64>"
         return (
             f"{{\n  ^bb0(%a: {scalar}, %b: {scalar}):\n    %c = stablehlo.{op} %a, %b : {scalar}\n"
@@ -222,7 +224,10 @@ class Composer:
 
 
 def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
-    """The text of a random program with up to `most` ops of these families, and further ops that adapt operands."""
+    """Returns the text of a random program with up to `most` ops of these families.
+
+    Further ops adapt the operands.
+    """
     c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))

@@ -6,7 +6,10 @@ SCALAR = "tensor<i32>"
 
 
 def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str], str]:
-    """The lines of one to three random ops on x and y, and the name of the last result, which is bounded by 1."""
+    """Returns the lines of one to three random ops on x and y, and the name of the last result.
+
+    The absolute values of this result are at most 1.
+    """
     lines, value = [], x
     for i in range(c.integer(1, 3)):
         name = f"%{prefix}{i}"

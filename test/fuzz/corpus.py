@@ -29,7 +29,9 @@ _MODELS = ("examples/digits.onnx",)
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """The texts of the modules in the `.mlir` files of the repository, without comments, in the order of file names.
+    """Returns the texts of the modules in the `.mlir` files of the repository, without comments.
+
+    They are in the order of the names of the files.
 
     Leaves out modules of more than `LARGEST` characters.
     """
@@ -49,9 +51,9 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """For every third text: its bytecode, its portable artifact, and the bytecode of the graphs of its VJP.
+    """Returns three files for every third text. Files that cannot be written are left out.
 
-    Leaves out files that cannot be written.
+    They are the bytecode, the portable artifact, and the bytecode of the graphs of the VJP.
     """
     collected = []
     for text in texts()[::3]:
@@ -125,7 +127,7 @@ def models() -> tuple[tuple[str, bytes], ...]:
 
 
 def _in_child(export: Callable[[], bytes]) -> bytes:
-    """The result of a function, computed in a child process.
+    """Returns the result of a function, computed in a child process.
 
     Frameworks start threads, and a process with threads must not fork.
     """
@@ -153,7 +155,10 @@ def archive_parts() -> tuple[dict[str, bytes], ...]:
 
 
 def _archives() -> bytes:
-    """A pickled list of `.pt2` files. They have weights, dynamic sizes, control flow, updated buffers, and JVPs."""
+    """Returns a pickled list of `.pt2` files.
+
+    They have weights, dynamic sizes, control flow, updated buffers, and JVPs.
+    """
     import torch
     from cases.torch_exports import exported
 

@@ -42,7 +42,10 @@ class DynamicProgram:
         return self.random.choice([(DYNAMIC,), (DYNAMIC, 2), (DYNAMIC, 3), (DYNAMIC, DYNAMIC), (3,), ()])
 
     def any(self, rank: int = 0) -> tuple[str, Shape]:
-        """A random value of at least this rank. A value of lower rank is broadcast along new dynamic dimensions."""
+        """Returns a random value of at least this rank.
+
+        A value of lower rank is broadcast along new dynamic dimensions.
+        """
         name, shape = self.random.choice(self.values[-3:])
         while len(shape) < rank:
             name, shape = self.broadcast(name, shape)
@@ -72,7 +75,7 @@ class DynamicProgram:
         return self.emit(f"{text}({tensor(shape)}, {sizes}) -> {tensor(given)}"), given
 
     def like(self, shape: Shape) -> str:
-        """The name of a value of this shape: an existing value, or a sum that is broadcast."""
+        """Returns the name of a value of this shape: an existing value, or a sum that is broadcast."""
         suitable = [name for name, other in self.values if other == shape]
         if suitable:
             return self.random.choice(suitable)

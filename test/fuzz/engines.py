@@ -26,7 +26,7 @@ _SECONDS = 200.0  # the time limit of IREE's compiler
 
 
 def places(arguments: Arguments) -> list[list[int]]:
-    """For each program, the indices of its arguments in the list `distinct(arguments)`.
+    """Returns, for each program, the indices of its arguments in the list `distinct(arguments)`.
 
     A function and its derivatives share arguments. If these are one argument of the module, IREE and XLA compute common
     primal values once, which saves a third of the compile time.
@@ -36,13 +36,13 @@ def places(arguments: Arguments) -> list[list[int]]:
 
 
 def distinct(arguments: Arguments) -> list[Array]:
-    """The distinct arrays among the arguments of all programs, in the order of the first use."""
+    """Returns the distinct arrays among the arguments of all programs, in the order of the first use."""
     return list({id(x): x for each in arguments for x in each}.values())
 
 
 @stage
 def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "") -> str:
-    """The text of a module whose function `main` calls the functions `main` of all texts.
+    """Returns the text of a module whose function `main` calls the functions `main` of all texts.
 
     `where` has, for each argument of each program, the index of an argument of the new function `main`.
     """
@@ -107,7 +107,7 @@ def _count(text: str) -> int:
 
 
 def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
-    """The texts, refined to static shapes: dynamic dimensions get the sizes of the arguments."""
+    """Returns the texts, refined to static shapes: dynamic dimensions get the sizes of the arguments."""
     from harness.dynamic_shapes import refined
 
     return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]

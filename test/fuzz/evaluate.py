@@ -52,7 +52,7 @@ MEBIBYTES = 6000  # the memory limit of a worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on cases, which the engine compiles together."""
+    """Returns the verdicts on cases, which the engine compiles together."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
@@ -65,7 +65,7 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
-    """The verdicts on programs. `texts` are pairs of a seed and a program.
+    """Returns the verdicts on programs. `texts` are pairs of a seed and a program.
 
     If the programs fail together, each is checked by itself.
     """
@@ -118,7 +118,7 @@ def sweep(
 
 
 def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
-    """A smaller program whose verdict has the category of the program of a seed."""
+    """Returns a smaller program whose verdict has the category of the program of a seed."""
     from loop_reducer import reduced as smaller
 
     def judged(text: str) -> str:
@@ -130,7 +130,7 @@ def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """The number of programs in each category, followed by the reasons why programs were refused or rejected."""
+    """Returns the number of programs in each category, and then the reasons for refusals and rejections."""
     counts = Counter(category for category, _ in verdicts)
     lines = [f"{name:16}{counts[name]:>7}" for name in CATEGORIES] + [f"{'all':16}{len(verdicts):>7}"]
     for (category, detail), count in Counter(v for v in verdicts if v[0] in ("refused", "rejected")).items():

@@ -111,7 +111,7 @@ class Worker:
 
 
 def _processor_seconds(process: int) -> float:
-    """The processor time of a process and of its child processes that have ended, in seconds."""
+    """Returns the processor time of a process and of its child processes that have ended, in seconds."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -181,7 +181,7 @@ def _answer(connection: Connection, request: Request, first: int, isolated: bool
 
 
 def draw_of(request: Request, at: int) -> Random:
-    """The random generator for operation number `at` of an input."""
+    """Returns the random generator for operation number `at` of an input."""
     return Random(f"{request} {at}")
 
 

@@ -59,7 +59,7 @@ _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array) -> Array:
-    """A copy of an array that ends at an inaccessible page, or as close to it as the alignment of its start permits."""
+    """Returns a copy of an array that ends at an inaccessible page as closely as the alignment of its start permits."""
     pages = max(-(-array.nbytes // mmap.PAGESIZE), 1)
     memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
     end = pages * mmap.PAGESIZE
@@ -73,7 +73,10 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """An IREE buffer on a guarded copy of the array. The worker calls this function instead of `Device.upload`."""
+    """Returns an IREE buffer on a guarded copy of the array.
+
+    The worker calls this function instead of `Device.upload`.
+    """
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)
@@ -137,7 +140,7 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arguments for a program.
+    """Returns random arguments for a program.
 
     Two dimensions that have equal sizes in the valid arguments mostly have equal sizes here. Integers are often valid
     sizes.

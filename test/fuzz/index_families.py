@@ -9,7 +9,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
-    """Random dimension numbers of a gather of x, the name of an array of indices, and its type.
+    """Returns random dimension numbers of a gather of x, the name of an array of indices, and its type.
 
     The indices are constants, or a value rounded to integers. Constants are in range or slightly out of range. Returns
     None if the result of the gather would have too many elements.

@@ -55,7 +55,7 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """The operations on a program: it is loaded, then `count` random operations follow.
+    """Returns the operations on a program: it is loaded, then `count` random operations follow.
 
     `commands` and `compiled` are the probabilities that a command line and a compilation follow.
     """
@@ -135,7 +135,7 @@ def _archives(draw: Random) -> Case:
 
 
 def _cache(draw: Random) -> Case:
-    """A cache folder that contains damaged entries, and entries that are not regular files."""
+    """Returns a cache folder that contains damaged entries, and entries that are not regular files."""
     files = corpus.compiled()
     names = [
         draw.choice([f"{draw.randrange(16):x}" * 64, "x", "tmp.part"]) for _ in range(draw.randint(1, 3))

@@ -10,7 +10,9 @@ LAYOUTS = {
 
 
 def matrices(c: Composer, symmetric: bool = False, rows: int = 0) -> Value:
-    """A batch of two well-conditioned matrices: the diagonal matrix with 2, 4, and so on, plus a small random matrix.
+    """Returns a batch of two well-conditioned matrices.
+
+    Each is the sum of the diagonal matrix with the elements 2, 4, and so on, and a small random matrix.
 
     The matrices have `rows` more rows than columns.
     """

@@ -68,7 +68,7 @@ def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> s
 
 
 def evaluated(program: Program, point: list[NDArray[Any]]) -> Sequence[NDArray[Any]] | None:
-    """The results of a program. Returns None if the engine cannot compile it."""
+    """Returns the results of a program. Returns None if the engine cannot compile it."""
     try:
         return run(program, point)
     except (CompileError, RuntimeError):  # XLA raises RuntimeError

@@ -20,7 +20,10 @@ SECONDS = 300  # the time limit for the removal of ops
 
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The first file of an input, reduced so that operation number `at` still has a finding with this signature."""
+    """Returns the first file of an input in a reduced form.
+
+    Operation number `at` on this file still has a finding with this signature.
+    """
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
@@ -54,7 +57,7 @@ def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[b
 
 
 def _signature(case: Case, request: Request, at: int) -> str:
-    """The signature of the outcome of operation number `at`, which runs in a separate process."""
+    """Returns the signature of the outcome of operation number `at`, which runs in a separate process."""
     ours, theirs = Pipe()
     with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
         child = os.fork()

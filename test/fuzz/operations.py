@@ -152,7 +152,7 @@ def _artifact(s: Subject) -> None:
 
 
 def pipeline(draw: Random) -> str:
-    """The text of a random pass pipeline.
+    """Returns the text of a random pass pipeline.
 
     It has the passes of a derivative in order, with other passes inserted, or up to three arbitrary passes.
     """

@@ -58,7 +58,7 @@ class Outside(BaseException):
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """A finding. Its signature consists of the category, the place, and the first line of the detail.
+    """Returns a finding. Its signature consists of the category, the place, and the first line of the detail.
 
     Types, numbers and quoted texts in this line are left out.
     """
@@ -69,7 +69,7 @@ def finding(category: str, detail: str, place: str = "") -> Outcome:
 
 
 def refused(error: TiducError, has_places: bool) -> Outcome:
-    """The outcome of an operation that raised a `TiducError`.
+    """Returns the outcome of an operation that raised a `TiducError`.
 
     If the input has locations (`has_places`), an error about the input must have a location, too.
     """
@@ -84,7 +84,7 @@ def refused(error: TiducError, has_places: bool) -> Outcome:
 
 
 def raised(error: BaseException, has_places: bool) -> Outcome:
-    """The outcome of an operation that raised an exception."""
+    """Returns the outcome of an operation that raised an exception."""
     if isinstance(error, TiducError):
         return refused(error, has_places)
     if isinstance(error, MemoryError):
@@ -103,14 +103,14 @@ def _told(error: BaseException) -> str:
 
 
 def _frame(error: BaseException) -> str:
-    """The file and the function of the innermost frame of an exception that is in tiduc's own files."""
+    """Returns the file and the function of the innermost frame of an exception that is in tiduc's own files."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if f.filename.startswith(_ROOT) and "/test/" not in f.filename]
     return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else ""
 
 
 def _as_json(errors: str) -> bool:
-    """Whether the last line is an error with a message in the format of `--json`."""
+    """Returns whether the last line is an error with a message in the format of `--json`."""
     try:
         return bool(json.loads(errors.strip().rpartition("\n")[2])["message"])
     except (ValueError, TypeError, KeyError):
@@ -118,7 +118,7 @@ def _as_json(errors: str) -> bool:
 
 
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
-    """The outcome of a command line, from its exit status and its output."""
+    """Returns the outcome of a command line, from its exit status and its output."""
     if re.search(r"^Traceback \(most", errors, re.MULTILINE):
         tail = errors.strip().rpartition("\n")[2]
         frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
@@ -145,7 +145,7 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
 
 
 def _reproducer(errors: str) -> str:
-    """The traceback in the folder that the driver saved, or the beginning of `errors` if there is none."""
+    """Returns the traceback in the folder that the driver saved, or the beginning of `errors` if there is none."""
     folder = re.search(r"reproducer saved as (\S+)", errors)
     saved = Path(folder[1], "traceback") if folder else None
     return (
@@ -154,7 +154,7 @@ def _reproducer(errors: str) -> str:
 
 
 def died(signal: int, errors: str) -> Outcome:
-    """The outcome of an operation whose process was ended by a signal.
+    """Returns the outcome of an operation whose process was ended by a signal.
 
     `errors` is the output of the process. It ends with the output of Python's fault handler.
     """
@@ -168,7 +168,7 @@ def died(signal: int, errors: str) -> Outcome:
 
 
 def table(counts: Mapping[str, Counter[str]], inputs: Mapping[str, int]) -> str:
-    """A Markdown table with a row for each kind of input, and the number of operations for each category."""
+    """Returns a Markdown table with a row for each kind of input, and the number of operations for each category."""
     shown = [c for c in CATEGORIES if c in EXPECTED or any(row[c] for row in counts.values())]
     rows: list[Iterable[str]] = [["kind", "inputs", "operations", *shown], ["---"] * (3 + len(shown))]
     for kind, row in counts.items():

@@ -14,7 +14,7 @@ from families import FAMILIES
 
 
 def program(seed: int) -> str:
-    """The text of a module with a public function `main`, for a seed."""
+    """Returns the text of a module with a public function `main`, for a seed."""
     random = Random(seed)
     kind = seed % 10
     if kind == 3:

@@ -174,7 +174,7 @@ class Run:
         return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
-        """The outcome of an operation with `isolated=True`, so that another process reads the input."""
+        """Returns the outcome of an operation with `isolated=True`, so that another process reads the input."""
         worker = self._worker()
         worker.ask(request, at, isolated=True)
         try:
@@ -206,7 +206,7 @@ class Run:
 
 
 def _scratch() -> str | None:
-    """The path of a folder in memory. Returns None if the system has none."""
+    """Returns the path of a folder in memory. Returns None if the system has none."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

@@ -10,7 +10,7 @@ from programs import program as composed
 
 
 def program(draw: Random) -> str:
-    """The text of a random valid program, from a random generator."""
+    """Returns the text of a random valid program, from a random generator."""
     return draw.choice(_MAKERS)(draw)
 
 
@@ -35,7 +35,7 @@ def _from_cases(draw: Random) -> str:
 
 
 def _elementwise_dynamic(draw: Random) -> str:
-    """The text of a program with elementwise ops, followed by a sum along the first dimension.
+    """Returns the text of a program with elementwise ops, followed by a sum along the first dimension.
 
     Any dimension may be dynamic.
     """

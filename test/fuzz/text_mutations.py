@@ -41,7 +41,7 @@ Mutation = Callable[[str, Source], str]
 
 
 def mutated(text: str, source: Source, most: int = 3) -> str:
-    """The text after one to `most` random mutations."""
+    """Returns the text after one to `most` random mutations."""
     for _ in range(source.draw.randint(1, most)):
         text = source.draw.choices(_MUTATIONS, _WEIGHTS)[0](text, source)
     return text

@@ -81,7 +81,7 @@ def watched(folder: Path) -> Iterator[None]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """The paths of all files and folders in a folder and in its parent."""
+    """Returns the paths of all files and folders in a folder and in its parent."""
     return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
 
 
@@ -102,7 +102,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _may_change(event: str, path: Any) -> bool:
-    """Whether an event changes a path outside of the folder for temporary files.
+    """Returns whether an event changes a path outside of the folder for temporary files.
 
     `os.mkdir` of a folder that already exists does not count as a change.
     """

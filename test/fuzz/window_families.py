@@ -18,13 +18,13 @@ class Window:
     high: int = 0
 
     def count(self, n: int) -> int:
-        """The number of windows along a dimension of size n."""
+        """Returns the number of windows along a dimension of size n."""
         room = (n - 1) * self.holes + 1 + self.low + self.high
         return max(0, (room - (self.size - 1) * self.dilation - 1) // self.stride + 1)
 
 
 def _window(c: Composer, n: int, most: int = 3, negative: bool = False) -> Window:
-    """Random windows along a dimension of size n. There is at least one window."""
+    """Returns random windows along a dimension of size n. There is at least one window."""
     if c.integer(0, 3) == 0:  # windows of a cumulative sum
         return Window(n, low=n - 1) if c.flag() else Window(n, high=n - 1)
     while True:
@@ -40,7 +40,7 @@ def _array(values: list[int]) -> str:
 
 
 def _turned(c: Composer, sizes: dict[str, int], letters: str) -> tuple[str, tuple[int, ...]]:
-    """The letters of dimensions in random order, as text for `dim_numbers`, and the shape in this order."""
+    """Returns the letters of dimensions in random order, as text for `dim_numbers`, and the shape in this order."""
     order = list(letters)
     c.random.shuffle(order)
     return ", ".join(order), tuple(sizes[letter] for letter in order)

@@ -72,7 +72,7 @@ def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) 
 
 
 def _read(pipe: int, seconds: float) -> Any:
-    """The next result of a worker, or the `EOFError` or `TimeoutError` if there is none."""
+    """Returns the next result of a worker, or the `EOFError` or `TimeoutError` if there is none."""
     end = time.monotonic() + seconds
     try:
         (size,) = struct.unpack("<Q", _bytes(pipe, 8, end))

@@ -56,7 +56,9 @@ def programs() -> dict[str, str]:
 
 
 def program_of(op: str, text: str, kind: str) -> Program | None:
-    """The program of the first public function in a text, or its derivative. `kind` is "primal", "jvp" or "vjp".
+    """Returns the program of the first public function in a text, or its derivative.
+
+    `kind` is "primal", "jvp" or "vjp".
 
     Returns None if the function does not contain the op, or has no such derivative.
     """
@@ -77,7 +79,7 @@ def program_of(op: str, text: str, kind: str) -> Program | None:
 
 
 def arguments(program: Program) -> list[Any]:
-    """Random arguments for a program. Floats are between 1 and 2, where all functions are defined.
+    """Returns random arguments for a program. Floats are between 1 and 2, where all functions are defined.
 
     Integers are 0 or 1. Square matrices have a large diagonal, so that factorizations exist.
     """
@@ -116,7 +118,7 @@ def compiled(op: str, text: str, kind: str, target: str) -> Any:
 
 
 def expected(op: str, text: str, kind: str) -> Any:
-    """The results of the program of an op on the reference interpreter or XLA."""
+    """Returns the results of the program of an op on the reference interpreter or XLA."""
     from harness.check_rule import run
 
     program = program_of(op, text, kind)
@@ -155,7 +157,10 @@ class Worker:
 
 
 def verdict(worker: Worker, op: str, text: str, kind: str, target: str = "cpu") -> str:
-    """The verdict for the program of an op: one of those in the text above, "refused" and "not run" with a reason."""
+    """Returns the verdict for the program of an op. Verdicts are listed in the text above.
+
+    "refused" and "not run" are followed by a reason.
+    """
     actual = worker(compiled, op, text, kind, target)
     if actual is None:
         return "-"

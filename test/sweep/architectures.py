@@ -61,7 +61,7 @@ Record = dict[str, Any]
 
 
 def record(*request: Any) -> Record:
-    """The record of an architecture, from `against_torch.record`.
+    """Returns the record of an architecture, from `against_torch.record`.
 
     It is imported here, so that a worker imports PyTorch only after it has limited its memory.
     """
@@ -124,7 +124,7 @@ def described(record: Mapping[str, Any]) -> str:
 
 
 def titles_of(given: argparse.Namespace) -> list[str]:
-    """The titles of the architectures that the options select. With a seed, they are shuffled."""
+    """Returns the titles of the architectures that the options select. With a seed, they are shuffled."""
     from catalog import architectures, draw
 
     every = architectures()

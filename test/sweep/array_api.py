@@ -125,7 +125,10 @@ def outcomes(directory: Path, examples: int, only: str) -> list[Outcome]:
 
 
 def page(found: Sequence[Outcome], examples: int) -> str:
-    """The text of docs/array_api.md: counts for each test file, failures by reason, and counts for each test."""
+    """Returns the text of docs/array_api.md.
+
+    It has counts for each file of tests, the failures by reason, and counts for each test.
+    """
     by_file: dict[str, Counter[str]] = {}
     by_test: dict[tuple[str, str], Counter[str]] = {}
     for each in found:
@@ -154,7 +157,7 @@ def _row(counts: Counter[str]) -> str:
 
 
 def _subject(each: Outcome) -> str:
-    """The name of the function that a test tests. For tests of special cases, it is in the test's parameter."""
+    """Returns the name of the function that a test tests. For tests of special cases, it is in the test's parameter."""
     _, bracket, rest = each.name.partition("[")
     return re.split(r"[(\]]", rest)[0] if bracket and each.group[0] == "special_cases" else each.group[1]
 

@@ -34,7 +34,7 @@ class Choices(Statements):
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """A random constant, or a splat of `value`.
+        """Returns a random constant, or a splat of `value`.
 
         Unlike in loop programs, a large constant is a splat, and an integer may be the least or greatest of its type.
         """
@@ -62,7 +62,7 @@ class Choices(Statements):
         return self.constant(scalar, {"maximum": low, "minimum": high, "and": -1 if low else high}[op])
 
     def _combiner(self, element: str) -> str:
-        """The name of an op for reductions. Their results must not depend on the order of the elements."""
+        """Returns the name of an op for reductions. Their results must not depend on the order of the elements."""
         if element == "i1":
             return self.random.choice(["and", "or", "xor", "maximum", "minimum"])
         if element in PARTS:
@@ -99,15 +99,15 @@ class Choices(Statements):
         return operands
 
     def _fits(self, *shapes: Sequence[int]) -> bool:
-        """Whether arrays of these shapes have at most `limit` elements."""
+        """Returns whether arrays of these shapes have at most `limit` elements."""
         return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)
 
     def _with(self, kind: Kind, d: int, size: int) -> Kind:
-        """The kind with `size` as the size of dimension `d`."""
+        """Returns the kind with `size` as the size of dimension `d`."""
         return Kind((*kind.shape[:d], size, *kind.shape[d + 1 :]), kind.element)
 
     def _index_element(self, sizes: Sequence[int]) -> str:
-        """A random integer type whose range includes these sizes plus 3."""
+        """Returns a random integer type whose range includes these sizes plus 3."""
         names = ["i32", "i32", "i64", "i8", "i16", "ui8", "ui16", "ui32", "ui64"]
         return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
 
@@ -129,7 +129,10 @@ class Choices(Statements):
         return drawn(self.random, shape)
 
     def _indices(self, scope: Scope, numbers: Indexing, element: str) -> Value:
-        """A random array of indices for a gather or scatter: near the ends of the dimensions, small, or arbitrary."""
+        """Returns a random array of indices for a gather or scatter.
+
+        The indices are near the ends of the dimensions, small, or arbitrary.
+        """
         kind = Kind(tuple(numbers.indices), element)
         largest = max((numbers.operand[i] for i in numbers.where), default=0)
         chance = self.random.random()
@@ -142,7 +145,10 @@ class Choices(Statements):
         return indices
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
-        """An array of distinct indices, some of them out of range. Returns None if there are too few indices."""
+        """Returns an array of distinct indices, some of them out of range.
+
+        Returns None if there are too few indices.
+        """
         kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
         d = numbers.vector_dim
         count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size
@@ -166,7 +172,7 @@ class Choices(Statements):
         return self.op("transpose", [x], kind, attributes)
 
     def _listed(self, kind: Kind, draw: Callable[[], int]) -> Value:
-        """A constant whose elements are the results of calls of `draw`."""
+        """Returns a constant whose elements are the results of calls of `draw`."""
 
         def nested(shape: Sequence[int]) -> str:
             if not shape:

@@ -12,7 +12,7 @@ class Moves(Choices):
     """Draws ops whose results consist of elements of their operands."""
 
     def _concatenated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A concatenation of up to four arrays. An array may occur several times, or be a slice of another."""
+        """Adds a concatenation of up to four arrays. An array may occur several times, or be a slice of another."""
         if not kind.shape:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))
@@ -31,7 +31,7 @@ class Moves(Choices):
         return [self.op("concatenate", parts, whole, f"dimension = {d} : i64")]
 
     def _alike(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Two concatenations of pairs of arrays that have an array in common."""
+        """Adds two concatenations of pairs of arrays that have an array in common."""
         if not kind.shape or not self._fits((2, *kind.shape)):
             return None
         d = self.random.randrange(len(kind.shape))
@@ -47,7 +47,7 @@ class Moves(Choices):
         return self.slice(x, first, last)
 
     def _sliced(self, scope: Scope, kind: Kind) -> list[Value]:
-        """One or two slices of an array, with random strides."""
+        """Adds one or two slices of an array, with random strides."""
         x = self._get(scope, kind)
         slices = []
         for _ in range(self.random.randint(1, 2)):
@@ -63,7 +63,7 @@ class Moves(Choices):
         return slices
 
     def _padded(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A pad with interior padding and possibly negative edge padding. The padding value may be computed."""
+        """Adds a pad with interior padding and possibly negative edge padding. The padding value may be computed."""
         draw, x = self.random, self._get(scope, kind)
         inside = [draw.choice([0, 0, 1, 2]) for _ in kind.shape]
         low = [draw.choice([0, 0, 1, 3, -1, -2]) for _ in kind.shape]
@@ -104,7 +104,7 @@ class Moves(Choices):
         return [self.op("transpose", [x], turned, f"permutation = {integers(order)}")]
 
     def _seen(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A reshape that merges, splits or inserts dimensions."""
+        """Adds a reshape that merges, splits or inserts dimensions."""
         shape = list(kind.shape)
         for _ in range(self.random.randint(1, 3)):
             chance = self.random.random()
@@ -119,7 +119,7 @@ class Moves(Choices):
         return [self.op("reshape", [self._get(scope, kind)], Kind(tuple(shape), kind.element))]
 
     def _broadcast(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A broadcast that adds dimensions, expands unit dimensions, and permutes dimensions."""
+        """Adds a broadcast that adds dimensions, expands unit dimensions, and permutes dimensions."""
         x, rank = self._get(scope, kind), len(kind.shape)
         whole = rank + (self.random.randint(0, 2) if rank < 4 else 0)
         places = self.random.sample(range(whole), rank)
@@ -132,7 +132,7 @@ class Moves(Choices):
         return [self.broadcast(x, places, Kind(tuple(sizes), kind.element))]
 
     def _counted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An iota, clamped so that later results in floats are exact."""
+        """Adds an iota, clamped so that later results in floats are exact."""
         if not kind.shape or kind.element == "i1" or kind.is_complex:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -160,7 +160,9 @@ class Moves(Choices):
         return [self.op("gather", [self._get(scope, kind), indices], result, attributes)]
 
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of one or two arrays. It either replaces distinct elements or combines elements with the updates.
+        """Adds a scatter of one or two arrays.
+
+        It either replaces distinct elements or combines elements with the updates.
 
         If only a part of a window is in range, StableHLO requires that this part is updated, but XLA updates no element
         of the window. Therefore, indices of windows that are wider than one element are clamped.
@@ -203,7 +205,7 @@ class Moves(Choices):
         return [self.bounded(x) if op == "add" else x for x, op in zip(results, ops, strict=True)]
 
     def _in_range(self, indices: Value, numbers: Indexing) -> Value:
-        """The indices, clamped so that all windows are in range."""
+        """Returns the indices, clamped so that all windows are in range."""
         kind, where = indices.kind, numbers.where
         if kind.size == 0:
             return indices
@@ -215,7 +217,7 @@ class Moves(Choices):
         return self.op("clamp", [self.constant(kind, 0), indices, self.broadcast(limits, d, kind)], kind)
 
     def _pairwise(self, kinds: list[Kind], ops: list[str]) -> str:
-        """The text of a region that combines pairs of scalars, each pair by its own op."""
+        """Returns the text of a region that combines pairs of scalars, each pair by its own op."""
 
         def fill(*scalars: Value) -> list[Value]:
             xs, ys = scalars[: len(kinds)], scalars[len(kinds) :]
@@ -224,7 +226,7 @@ class Moves(Choices):
         return self.region([Kind((), kind.element) for kind in kinds * 2], fill)
 
     def _sorted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A sort of one to three arrays by the first one.
+        """Adds a sort of one to three arrays by the first one.
 
         Sometimes, the second array decides between equal elements.
         """

@@ -28,7 +28,7 @@ class Numbers(Moves):
     # ---- element by element
 
     def _integers(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A random integer op on operands with any values.
+        """Adds a random integer op on operands with any values.
 
         Sums may overflow. XLA defines the expected quotients by 0, and shifts by the bit width or more.
         """
@@ -42,7 +42,7 @@ class Numbers(Moves):
         return [self.op(name, [x, self._get(scope, kind)])]
 
     def _halves(self, scope: Scope, kind: Kind) -> list[Value]:
-        """An array of floats divided by 2, -2 or 4, then rounded by a rounding op or by a conversion to integers."""
+        """Adds a division of floats by 2, -2 or 4. A rounding op, or a conversion to integers, rounds the results."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         x = self.op("divide", [self._get(scope, kind), self.constant(kind, self.random.choice([2, 4, -2]))])
         name = self.random.choice(["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])
@@ -51,7 +51,7 @@ class Numbers(Moves):
         return [self.op(name, [x])]
 
     def _function(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A multiple of sine, cosine or tanh of integers, rounded to integers.
+        """Adds a multiple of sine, cosine or tanh of integers, rounded to integers.
 
         No multiple is so close to a half-integer that an error of the function could change the result.
         """
@@ -64,7 +64,7 @@ class Numbers(Moves):
         return [self.op("round_nearest_even", [x])]
 
     def _special(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A select that replaces some elements of an array by an infinity or NaN."""
+        """Adds a select that replaces some elements of an array by an infinity or NaN."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         infinity = self.op(
             "divide", [self.constant(kind, self.random.choice([1, -1])), self.constant(kind, 0)]
@@ -84,7 +84,7 @@ class Numbers(Moves):
         return [self.compared(direction, self._get(scope, kind), self._get(scope, kind))]
 
     def _clamped(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A clamp, whose bounds are scalars or arrays. The lower bound may exceed the upper bound."""
+        """Adds a clamp, whose bounds are scalars or arrays. The lower bound may exceed the upper bound."""
         if kind.is_complex:
             return None
         ends = [self._get(scope, self.random.choice([kind, Kind((), kind.element)])) for _ in range(2)]
@@ -95,7 +95,7 @@ class Numbers(Moves):
         return [self.converted(self._get(scope, kind), self.random.choice(elements))]
 
     def _bits(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A bitcast to an integer type. The operand has integers, or floats that are converted integers."""
+        """Adds a bitcast to an integer type. The operand has integers, or floats that are converted integers."""
         x = self._get(scope, kind if is_integer(kind.element) else kind.of("i32"))
         if self.random.random() < 0.4:
             x = self.converted(x, self.random.choice(FLOATS))
@@ -115,7 +115,7 @@ class Numbers(Moves):
         return [self.op("bitcast_convert", [x], Kind(shape, element))]
 
     def _complex(self, scope: Scope, kind: Kind) -> list[Value]:
-        """The real or imaginary part of a complex array, or a complex array with two float arrays as parts."""
+        """Adds the real or imaginary part of a complex array, or a complex array with two float arrays as parts."""
         if kind.is_complex:
             name = self.random.choice(["real", "imag"])
             return [self.op(name, [self._get(scope, kind)], kind.of(PARTS[kind.element]))]
@@ -126,7 +126,7 @@ class Numbers(Moves):
     # ---- along dimensions
 
     def _reduced(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduction of one to three arrays, each by its own op."""
+        """Adds a reduction of one to three arrays, each by its own op."""
         draw, rank = self.random, len(kind.shape)
         along = sorted(draw.sample(range(rank), draw.randint(0, rank)))
         count = Kind(tuple(kind.shape[i] for i in along), "i1").size
@@ -145,7 +145,7 @@ class Numbers(Moves):
         return [self.bounded(x) for x in results]
 
     def _largest(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An argmax: the largest element along a dimension and the first position where it occurs."""
+        """Adds an argmax: the largest element along a dimension and the first position where it occurs."""
         if not kind.shape or kind.is_complex or kind.element == "i1":
             return None
         d = self.random.randrange(len(kind.shape))
@@ -170,7 +170,7 @@ class Numbers(Moves):
         )
 
     def _product(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A dot_general with random batching and contracting dimensions, sometimes with a wider result type."""
+        """Adds a dot_general with random batching and contracting dimensions, sometimes with a wider result type."""
         if kind.element == "i1":
             return None
         draw, rank = self.random, len(kind.shape)
@@ -213,7 +213,7 @@ class Numbers(Moves):
         return None if largest is None else [self.clamped(each, -largest, largest) for each in (x, y)]
 
     def _solved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A solve with a unit triangular matrix, or a Cholesky factor. All results are integers."""
+        """Adds a solve with a unit triangular matrix, or a Cholesky factor. All results are integers."""
         element = self.random.choice(["f32", "f64"])
         n = self.random.randint(0, 4)
         square = Kind((n, n), element)

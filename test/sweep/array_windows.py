@@ -23,7 +23,7 @@ class Window:
     """The dilation of the window."""
 
     def count(self, n: int) -> int:
-        """The number of windows along a dimension of size n."""
+        """Returns the number of windows along a dimension of size n."""
         room = self.low + self.high + (n - 1) * self.holes + 1 if n else self.low + self.high
         width = (self.size - 1) * self.steps + 1
         return max(0, (room - width) // self.stride + 1)
@@ -33,7 +33,7 @@ class Windows(Numbers):
     """Draws ops with windows."""
 
     def _along(self, n: int, plain: bool) -> Window:
-        """Random windows along a dimension of size `n`.
+        """Returns random windows along a dimension of size `n`.
 
         With `plain`, there is no dilation, and the padding is less than half a window.
         """
@@ -58,7 +58,7 @@ class Windows(Numbers):
         ]
 
     def _windowed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A random reduce_window of one or two arrays."""
+        """Adds a random reduce_window of one or two arrays."""
         if not kind.shape:
             return None
         windows = self._windows(kind)
@@ -85,7 +85,7 @@ class Windows(Numbers):
         return x if is_integer(x.kind.element) or x.kind.element == "i1" else self.clamped(x, -12, 12)
 
     def _placed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A random select_and_scatter. It adds an element at the position of the first extreme of each window."""
+        """Adds a random select_and_scatter. It adds an element at the position of the first extreme of each window."""
         if not kind.shape or not kind.size or kind.is_complex or kind.element == "i1":
             return None
         windows = self._windows(kind, plain=True)
@@ -105,7 +105,7 @@ class Windows(Numbers):
         return [self.bounded(self.op("select_and_scatter", operands, kind, _described(windows), regions))]
 
     def _convolved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A random convolution over up to two dimensions, with any layout, and with feature or batch groups."""
+        """Adds a random convolution over up to two dimensions, with any layout, and with feature or batch groups."""
         draw = self.random
         if not 2 <= len(kind.shape) <= 4 or not kind.size or kind.element == "i1":
             return None
@@ -144,12 +144,12 @@ class Windows(Numbers):
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:
-    """The shape whose dimension `order[i]` has the size `sizes[i]`."""
+    """Returns the shape whose dimension `order[i]` has the size `sizes[i]`."""
     return tuple(n for _, n in sorted(zip(order, sizes, strict=True)))
 
 
 def _letters(order: list[int], first: str) -> str:
-    """The text of dimension numbers, such as `[b, 0, 1, f]`."""
+    """Returns the text of dimension numbers, such as `[b, 0, 1, f]`."""
     names = [*first, *map(str, range(len(order) - 2))]
     return f"[{', '.join(name for _, name in sorted(zip(order, names, strict=True)))}]"
 
@@ -160,7 +160,7 @@ def _padding(windows: list[Window]) -> str:
 
 
 def _described(windows: list[Window]) -> str:
-    """The attributes that reduce_window and select_and_scatter have in common."""
+    """Returns the attributes that reduce_window and select_and_scatter have in common."""
     return (
         f"padding = {_padding(windows)}, window_dimensions = {integers([w.size for w in windows])}, "
         f"window_strides = {integers([w.stride for w in windows])}"

@@ -31,12 +31,15 @@ _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """The line with these counts, such as `counts: 3 ok, 1 refused`. It leaves out counts of zero."""
+    """Returns the line with these counts, such as `counts: 3 ok, 1 refused`. It leaves out counts of zero."""
     return MARK + (", ".join(f"{count} {name}" for name, count in counts.items() if count) or "0 programs")
 
 
 def counts_in(text: str) -> dict[str, int]:
-    """The counts in a sweep's output. If several lines have counts, the last one is read; if none has, returns {}."""
+    """Returns the counts in a sweep's output.
+
+    If several lines have counts, the last one is read; if none has, returns {}.
+    """
     for line in reversed(text.splitlines()):
         of_pytest = _PYTEST.match(line)
         if line.startswith(MARK) or of_pytest:

@@ -21,7 +21,7 @@ NEGATIVE = torch.tensor([-0.3, -5.3, -8.6, -11.7, -25.4]).double()
 
 
 def of(function: Any, *rest: Any, **keywords: Any) -> Any:
-    """A function of tensors that calls `function` with these tensors, followed by `rest` and `keywords`."""
+    """Returns a function of tensors that calls `function` with these tensors, followed by `rest` and `keywords`."""
     return lambda *tensors: function(*tensors, *rest, **keywords)
 
 

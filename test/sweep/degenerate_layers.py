@@ -23,7 +23,7 @@ WEIGHTS = {
 
 
 def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options: Any) -> list[Row]:
-    """A test case of a loss for each reduction. Its name contains `about` and the options."""
+    """Returns a test case of a loss for each reduction. Its name contains `about` and the options."""
     function = getattr(F, name)
     said = [f"{k} {v}" for k, v in options.items() if isinstance(v, bool | int | float | str)]
     said = [about, *said] if about else said
@@ -56,7 +56,10 @@ def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
 
 
 def counted(*lengths: tuple[int, ...], **options: Any) -> Any:
-    """A function that computes `ctc_loss` for a batch of three. `lengths` are those of inputs and of targets."""
+    """Returns a function that computes `ctc_loss` for a batch of three.
+
+    `lengths` are those of inputs and of targets.
+    """
     targets = torch.tensor([[1, 2, 2], [3, 1, 1], [1, 2, 3]])
 
     def loss(x: Any) -> Any:

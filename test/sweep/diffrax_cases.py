@@ -38,7 +38,7 @@ def field(t: Any, y: Any, p: Any) -> Any:
 
 
 def solve(solver: Any, **options: Any) -> Callable[..., Any]:
-    """A function that solves an ODE, by default that of the van der Pol oscillator, up to time 1.
+    """Returns a function that solves an ODE, by default that of the van der Pol oscillator, up to time 1.
 
     It maps the initial value and the parameters to the state at time 1. `options` are arguments of `diffeqsolve`.
     """

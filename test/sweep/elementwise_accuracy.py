@@ -37,7 +37,7 @@ DTYPES = np.float32, np.float64
 
 
 def points(function: Function, dtype: Any, count: int) -> NDArray[Any]:
-    """The numbers of `magnitudes` that are in the domain of a function."""
+    """Returns the numbers of `magnitudes` that are in the domain of a function."""
     x = magnitudes(dtype, count)
     return x[(function.low < x) & (x < function.high)]
 
@@ -54,7 +54,7 @@ def magnitudes(dtype: Any, count: int) -> NDArray[Any]:
 
 
 def texts(function: Function, dtype: Any, count: int) -> list[str]:
-    """The programs of the first and second derivatives of a function.
+    """Returns the programs of the first and second derivatives of a function.
 
     The first one takes x and a tangent, the second one x and two tangents.
     """
@@ -75,19 +75,19 @@ def texts(function: Function, dtype: Any, count: int) -> list[str]:
 
 @cache
 def exact(name: str, number: int, x: float) -> Any:
-    """The derivative of order `number` + 1 of a function at x, by mpmath."""
+    """Returns the derivative of order `number` + 1 of a function at x, by mpmath."""
     return FUNCTIONS[name].derivatives[number](mp.mpf(x))
 
 
 def units(name: str, order: int, x: Any, computed: Any) -> float:
-    """The error of a computed derivative of order `order` at x, in units."""
+    """Returns the error of a computed derivative of order `order` at x, in units."""
     with mp.workdps(DIGITS):
         f, slope = exact(name, order - 1, float(x)), exact(name, order, float(x))
         return error(f, slope, x, computed, FUNCTIONS[name].sizes[order - 1])
 
 
 def error(f: Any, slope: Any, x: Any, computed: Any, size: float = 0) -> float:
-    """The error of `computed`, in units. The exact value at x is `f`, and the exact derivative is `slope`.
+    """Returns the error of `computed`, in units. The exact value at x is `f`, and the exact derivative is `slope`.
 
     `size` is added to |f| + |x f'|.
     """
@@ -127,7 +127,7 @@ def by_reference(name: str, dtype: Any, count: int) -> list[Worst]:
 
 
 def by_iree(names: list[str], dtype: Any, count: int) -> Mapping[str, list[Worst]]:
-    """For each function, the largest errors of its first and second derivatives on IREE."""
+    """Returns, for each function, the largest errors of its first and second derivatives on IREE."""
     grids = {name: points(FUNCTIONS[name], dtype, count) for name in names}
     programs = {
         f"{name} {order}": text
@@ -148,7 +148,7 @@ HEAD = "| function | f32, 1 | f32, 2 | f64, 1 | f64, 2 | IREE: f32, 1 | f32, 2 |
 
 
 def rows(names: list[str], count: int) -> dict[str, list[Worst]]:
-    """For each function, the cells of its row: the largest errors on the reference interpreter, then on IREE."""
+    """Maps each function to the cells of its row. They are the largest errors on the interpreter and on IREE."""
     iree = [by_iree(names, dtype, count) for dtype in DTYPES]
     return {
         name: [w for dtype in DTYPES for w in by_reference(name, dtype, count)]

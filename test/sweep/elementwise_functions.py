@@ -32,7 +32,7 @@ class Function:
 
 
 def of(name: str, *derivatives: Callable[[Any], Any], **more: Any) -> Function:
-    """The function that applies one op to x. `name` is the op's full name, such as `stablehlo.sine`."""
+    """Returns the function that applies one op to x. `name` is the op's full name, such as `stablehlo.sine`."""
     if name.startswith("chlo."):
         return Function(f"{name} %x : T -> T", derivatives, **more)
     return Function(f"{name} %x : T", derivatives, **more)
@@ -61,7 +61,7 @@ def _tanh(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _i1e(x: Any, order: int) -> Any:
-    """The derivative of order `order` of exp(-|x|) I_1(x), in terms of the Bessel functions I_0 to I_4."""
+    """Returns the derivative of order `order` of exp(-|x|) I_1(x), in terms of the Bessel functions I_0 to I_4."""
     of = [mp.besseli(k, x) for k in range(5)]
     derivatives = of[1], (of[0] + of[2]) / 2, (3 * of[1] + of[3]) / 4, (3 * of[0] + 4 * of[2] + of[4]) / 8
     terms = [mp.binomial(order, i) * (-mp.sign(x)) ** (order - i) * derivatives[i] for i in range(order + 1)]

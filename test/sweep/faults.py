@@ -24,7 +24,7 @@ _FORK = multiprocessing.get_context("fork")  # a new interpreter would need seco
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
-    """The records whose witness can run. If `witnesses` is not empty, only the records with these witnesses."""
+    """Returns the records whose witness can run. If `witnesses` is not empty, only the records with these witnesses."""
     wanted = set(witnesses)
     witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
     return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]
@@ -40,7 +40,10 @@ def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
 
 
 def _right(names: Iterable[str]) -> list[str]:
-    """The witnesses for which IREE computes right results without workarounds. Each witness runs in its own process."""
+    """Returns the witnesses for which IREE computes right results without workarounds.
+
+    Each witness runs in its own process.
+    """
     processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
     for process in processes.values():
         process.start()

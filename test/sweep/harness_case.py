@@ -39,7 +39,10 @@ class Case:
     ct: list[Array]
 
     def of_active(self, *some: Array) -> list[Array]:
-        """The differentiable results for the differentiable arguments `some`; other arguments are those of `point`."""
+        """Returns the differentiable results for the differentiable arguments `some`.
+
+        The other arguments are those of `point`.
+        """
         arguments = list(self.point)
         for i, x in zip(self.active, some, strict=True):
             arguments[i] = x
@@ -108,7 +111,7 @@ def in_double(arrays: Sequence[Array]) -> list[Array]:
 
 
 def of_vjp(case: Case) -> Case:
-    """The case of order two: its function is JAX's VJP of `case`, and its program is tiduc's VJP of `case`."""
+    """Returns the case of order two: its function is JAX's VJP of `case`, and its program is tiduc's VJP of `case`."""
     import jax
 
     from tiduc.loading import load
@@ -140,7 +143,7 @@ def of_vjp(case: Case) -> Case:
 
 
 def derivatives(case: Case) -> tuple[str, str]:
-    """The StableHLO texts of tiduc's JVP and VJP. CHLO ops are lowered to StableHLO."""
+    """Returns the StableHLO texts of tiduc's JVP and VJP. CHLO ops are lowered to StableHLO."""
     from tiduc.loading import load
 
     program = load(case.text)
@@ -200,7 +203,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tole
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
-    """The tangents and the cotangents that JAX computes. Either is None if JAX cannot compute it."""
+    """Returns the tangents and the cotangents that JAX computes. Either is None if JAX cannot compute it."""
     import jax
 
     def tangents(x: Any, dx: Any, ct: Any) -> Any:

@@ -133,7 +133,7 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 
 
 def distance(x: Array, y: Array) -> float:
-    """The largest difference between elements of x and y. It is infinite if only one of two elements is NaN or
+    """Returns the largest difference between elements of x and y. It is infinite if only one of two elements is NaN or
     infinite."""
     with np.errstate(invalid="ignore"):
         differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
@@ -152,7 +152,7 @@ def judged(case: Case) -> str:
 
 
 def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
-    """The category and the detail for a case whose arguments are inside the function's domain."""
+    """Returns the category and the detail for a case whose arguments are inside the function's domain."""
     try:
         if check_values(case, texts) != "both":
             check_differences(case)
@@ -164,7 +164,7 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:
-    """The harness in double precision. Returns None if it already is, or if JAX does not support it there."""
+    """Returns the harness in double precision. Returns None if it already is, or if JAX does not support it there."""
     try:
         if np.dtype(harness.dtype).name not in WIDER:
             return None
@@ -211,7 +211,10 @@ def check_differences(case: Case) -> None:
 
 
 def widened(case: Case) -> Case:
-    """The case in double precision, by replacing the types in the text of its program. JAX does not trace it again."""
+    """Returns the case in double precision, by replacing the types in the text of its program.
+
+    JAX does not trace it again.
+    """
 
     def of_bits(match: re.Match[str]) -> str:
         narrow = np.dtype(ELEMENTS[match[2]])

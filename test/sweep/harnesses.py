@@ -53,7 +53,7 @@ def harnesses() -> dict[str, Any]:
 
 
 def selected(pattern: str = "", sample: int | None = None) -> list[str]:
-    """The names of the harnesses that match a pattern.
+    """Returns the names of the harnesses that match a pattern.
 
     With `sample`, at most this number of names for each primitive and element type, evenly spaced.
     """

@@ -56,7 +56,7 @@ def points(function: Function, dtype: Any) -> NDArray[Any]:
 
 @cache
 def exact(name: str, x: float) -> tuple[Any, Any, Any]:
-    """The derivatives of orders one to three of a function at x, by mpmath."""
+    """Returns the derivatives of orders one to three of a function at x, by mpmath."""
     function = FUNCTIONS[name]
     with mp.workdps(function.digits):
         start = 0 if function.is_slope else 1
@@ -81,7 +81,7 @@ def worst(name: str, order: int, x: NDArray[Any], computed: NDArray[Any]) -> Wor
 
 
 def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) -> list[Sequence[Any]]:
-    """The first and second derivatives of several functions, computed by `source`.
+    """Returns the first and second derivatives of several functions, computed by `source`.
 
     `together` evaluates all functions: it applies function i to row i of x.
     """
@@ -129,7 +129,7 @@ def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str,
 
 
 def accuracy(pattern: str, journal: Path | None = None) -> Found:
-    """The errors of all functions whose names match a regular expression.
+    """Returns the errors of all functions whose names match a regular expression.
 
     Errors of functions in the journal are not computed again, and new errors are added to it.
     """
@@ -175,7 +175,7 @@ def keep(journal: Path, found: Found) -> None:
 
 
 def category(found: Mapping[str, list[Worst] | str]) -> str:
-    """The category of a function: "right", "poor" or "refused"."""
+    """Returns the category of a function: "right", "poor" or "refused"."""
     for source in SOURCES[:2]:
         if isinstance(found[source], str):
             return "refused"
@@ -217,7 +217,10 @@ def write(found: Found) -> None:
 
 
 def cell(own: Worst | str, of_jax: list[Worst] | str, i: int) -> str:
-    """The text of a cell: the error of a derivative, followed by a star if JAX's error is at least a tenth as large."""
+    """Returns the text of a cell, which is the error of a derivative.
+
+    It is followed by a star if JAX's error is at least a tenth as large.
+    """
     if isinstance(own, str) or own.units <= BAR:
         return own if isinstance(own, str) else f"{own.units:.1f}"
     is_shared = not isinstance(of_jax, str) and not of_jax[i].units < own.units / 10

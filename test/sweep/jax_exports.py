@@ -50,7 +50,7 @@ def _within(name: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def outcome(contents: bytes) -> tuple[str, str]:
-    """The outcome of a program, and the error if there is one.
+    """Returns the outcome of a program, and the error if there is one.
 
     It is "differentiated", "loaded" if only its differentiation fails, or "not read".
     """
@@ -67,7 +67,7 @@ def outcome(contents: bytes) -> tuple[str, str]:
 
 
 def evaluated(export: dict[str, Any]) -> tuple[str, str]:
-    """The outcome of comparing derivatives with finite differences: "agrees", "disagrees" or "not run".
+    """Returns the outcome of comparing derivatives with finite differences: "agrees", "disagrees" or "not run".
 
     Also returns the first comparison that fails, or the error.
     """

@@ -48,7 +48,7 @@ def listed(x: Any) -> list[Any]:
 
 
 def logistic(x: Any) -> Any:
-    """The logistic function, computed without cancellation in both tails."""
+    """Returns the logistic function, computed without cancellation in both tails."""
     e = mp.exp(-abs(x))
     return 1 / (1 + e) if x >= 0 else e / (1 + e)
 

@@ -43,7 +43,7 @@ TOLERANCE = 1e-7
 
 
 def scalar(case: Case) -> Callable[..., Any]:
-    """The function of a case whose value is the sum of the squares of all results."""
+    """Returns the function of a case whose value is the sum of the squares of all results."""
 
     def summed(*arguments: Any) -> Any:
         leaves = jax.tree.leaves(case.function(*arguments))
@@ -54,7 +54,10 @@ def scalar(case: Case) -> Callable[..., Any]:
 
 
 def traced(arguments: Any) -> list[bool]:
-    """For each leaf of the arguments, whether it is traced. These are arrays, and floats outside modules of equinox."""
+    """Returns, for each leaf of the arguments, whether it is traced.
+
+    These are arrays, and floats outside modules of equinox.
+    """
     equinox = sys.modules.get("equinox")
 
     def is_module(x: Any) -> bool:
@@ -68,7 +71,10 @@ def traced(arguments: Any) -> list[bool]:
 
 
 def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
-    """The function `scalar(case)` with the traced leaves as arguments, these leaves, and the positions of floats."""
+    """Returns the function `scalar(case)` with the traced leaves as arguments.
+
+    Also returns these leaves and the positions of floats among them.
+    """
     everything, structure = jax.tree.flatten(case.arguments)
     places = [i for i, is_traced in enumerate(traced(case.arguments)) if is_traced]
     leaves = [np.asarray(everything[i]) for i in places]
@@ -84,7 +90,7 @@ def of_leaves(case: Case) -> tuple[Callable[..., Any], list[Any], list[int]]:
 
 
 def difference(actual: list[Any], expected: list[Any]) -> float:
-    """The largest difference between arrays, relative to the largest expected element.
+    """Returns the largest difference between arrays, relative to the largest expected element.
 
     It is infinite if the numbers or shapes of the arrays differ, or if an element is NaN or infinite.
     """
@@ -123,7 +129,7 @@ class Work:
         return jax.jit(jax.grad(self.function, self.active))
 
     def moved(self, *some: Any) -> list[Any]:
-        """The traced leaves, with `some` instead of the float leaves."""
+        """Returns the traced leaves, with `some` instead of the float leaves."""
         given = list(self.leaves)
         for i, x in zip(self.active, some, strict=True):
             given[i] = x
@@ -144,7 +150,9 @@ class Work:
 
 
 def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
-    """The expected result for a part: ("jax", JAX's result) or ("along", finite differences along the directions).
+    """Returns the expected result for a part.
+
+    It is ("jax", JAX's result) or ("along", finite differences along the directions).
 
     Differences are used only if JAX has no result. For `hvp`, they are differences of JAX's gradient. A function may
     define a gradient that is not the derivative of its value; then they would differ from JAX's second derivative.
@@ -195,7 +203,7 @@ def check(work: Work, part: str, engine: str) -> str:
 
 
 def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
-    """The outcome of a part ("right", "refused", "wrong" or "crashed") and its reason.
+    """Returns the outcome of a part ("right", "refused", "wrong" or "crashed") and its reason.
 
     The outcome is "none" if JAX cannot compute the expected result.
     """
@@ -248,7 +256,7 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    """The table of docs/from_jax.md. It has a row for each library and kind of program.
+    """Returns the table of docs/from_jax.md. It has a row for each library and kind of program.
 
     For each part, the row says how many programs are right, and of how many. The last two columns list the programs
     that tiduc refuses, and those that JAX cannot differentiate.

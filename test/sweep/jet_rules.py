@@ -57,10 +57,10 @@ def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, *
 def by_differences(
     program: Program, point: Sequence[Array], wrt: Sequence[int], series: Sequence[Array], axis: int
 ) -> list[Array]:
-    """The coefficients of order 3 of the differentiable outputs, from jets of order 2 at four points x(s)."""
+    """Returns the coefficients of order 3 of the differentiable outputs, from jets of order 2 at four points x(s)."""
 
     def moved(s: float) -> list[Array]:
-        """The arguments of a jet at x(s): x(s), and the coefficients of orders 1 and 2 of x(s + t) in t."""
+        """Returns the arguments of a jet at x(s): x(s), and the coefficients of orders 1 and 2 of x(s + t) in t."""
         arguments, more = list(point), []
         for i, given in zip(wrt, series, strict=True):
             c = [point[i], *np.moveaxis(given, axis, 0)]
@@ -76,7 +76,7 @@ def by_differences(
 
 
 def by_nested_jvps(program: Any, point: Any, wrt: Any, series: Any) -> Any:
-    """The coefficients of order 3 of the differentiable outputs, from nested JVPs."""
+    """Returns the coefficients of order 3 of the differentiable outputs, from nested JVPs."""
     x = [
         [point[i], *(factor * c for factor, c in zip((1, 2, 6), s, strict=True))]
         for i, s in zip(wrt, series, strict=True)

@@ -57,7 +57,7 @@ def category(seed: int) -> tuple[str, str]:
 
 
 def by_jets(f: Program, point: Sequence[Array], wrt: Sequence[int]) -> list[Array]:
-    """The Laplacian of each differentiable output: the sum of its second derivatives along all basis vectors.
+    """Returns the Laplacian of each differentiable output: the sum of its second derivatives along all basis vectors.
 
     A second derivative is twice the second Taylor coefficient, which a jet computes.
     """

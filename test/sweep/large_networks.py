@@ -77,7 +77,7 @@ def attended(draw: Random, shape: Shape) -> Layer:
 
 
 def wide(draw: Random, shape: Shape) -> Layer:
-    """A product with a matrix that is larger than the matrices of `Sequences.dense`."""
+    """Draws a layer that multiplies by a matrix. The matrix is larger than the matrices of `Sequences.dense`."""
     features = draw.choice([128, 192, 256, 384])
     scale = shape[-1] ** -0.5
     return Layer(f"wide {features}", ((shape[-1], features),), lambda p, x: x @ (p[0] * scale))
@@ -149,7 +149,7 @@ class LargeNetwork:
         self.steps.append((lambda p, x: layer.function(p[at], x), is_output))
 
     def outputs(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs of the network: the results of some layers, and last the result of the last layer."""
+        """Returns the outputs of the network: the results of some layers, and last the result of the last layer."""
         *params, x = arguments
         found = []
         for step, is_output in self.steps:
@@ -158,7 +158,10 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Random parameters of all layers, and a random input. All elements are numbers that f32 can represent."""
+        """Returns random parameters of all layers, and a random input.
+
+        All elements are numbers that f32 can represent.
+        """
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]
@@ -188,7 +191,7 @@ class LargeNetwork:
             return str(export.export(jax.jit(self.outputs))(*given).mlir_module())
 
     def by_jax(self, arguments: Sequence[Any], vectors: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """The outputs and the gradients that JAX computes. `vectors` are the cotangents of the outputs."""
+        """Returns the outputs and the gradients that JAX computes. `vectors` are the cotangents of the outputs."""
 
         def both(x: Any, v: Any) -> Any:
             outputs, transpose = jax.vjp(self.outputs, *x)

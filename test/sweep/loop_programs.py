@@ -100,7 +100,10 @@ class Program(Statements):
         )
 
     def _callees(self) -> list[tuple[str, list[Kind], list[Kind], int]]:
-        """The functions that the current function may call. They have a deeper level, so that no call is recursive."""
+        """Returns the functions that the current function may call.
+
+        They have a deeper level, so that no call is recursive.
+        """
         return [function for function in self.functions if function[-1] > self.level]
 
     def _define(self, kind: Kind) -> None:
@@ -188,7 +191,7 @@ class Program(Statements):
     def _new(
         self, carry: Value, carries: Sequence[Value], computed: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
-        """The value that the body returns for the carried value `carry`.
+        """Returns the value that the body returns for the carried value `carry`.
 
         `before` are the values that the body returns for the carried values before `carry`.
         """

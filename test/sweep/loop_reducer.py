@@ -32,7 +32,7 @@ _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """The smallest program that is found within `seconds` and for which `fails` is true.
+    """Returns the smallest program that is found within `seconds` and for which `fails` is true.
 
     `fails` must be true for `text`.
     """
@@ -56,7 +56,7 @@ def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
 
 @stage
 def _cleaned(text: str) -> str | None:
-    """The text of the program after inlining, canonicalization and CSE."""
+    """Returns the text of the program after inlining, canonicalization and CSE."""
     module = parse(text)
     run_passes(module.operation, _CLEAN)
     return str(module)
@@ -64,7 +64,7 @@ def _cleaned(text: str) -> str | None:
 
 @stage
 def _steps(text: str) -> list[Step]:
-    """All steps for a program, those for its last ops first."""
+    """Returns all steps for a program, those for its last ops first."""
     module = parse(text)  # the module must live as long as its ops
     ops = outer_first(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
@@ -90,7 +90,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 
 @stage
 def _applied(text: str, step: Step) -> str | None:
-    """The text of the program after a step. Returns None if the program would be invalid."""
+    """Returns the text of the program after a step. Returns None if the program would be invalid."""
     kind, i, j = step
     try:
         module = parse(text)

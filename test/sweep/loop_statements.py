@@ -24,7 +24,10 @@ class Statements(Text):
         return self.random.choice(recent) if suitable else None
 
     def _get(self, scope: Scope, kind: Kind) -> Value:
-        """A random value of this kind: a value in scope, a value in scope converted to this kind, or a constant."""
+        """Returns a random value of this kind.
+
+        It is a value in scope, a value in scope that is converted to this kind, or a constant.
+        """
         value = self._any(scope, lambda other: other == kind)
         if value is not None and self.random.random() < 0.85:
             return value
@@ -34,7 +37,7 @@ class Statements(Text):
         return self.fit(other, kind)
 
     def _index(self, scope: Scope, element: str = "") -> Value:
-        """A random scalar index. It may be out of range."""
+        """Returns a random scalar index. It may be out of range."""
         if self.random.random() < 0.25:
             kind = Kind((), element or self.random.choice(["i32", "i32", "i64", "i8"]))
             return self.constant(kind, self.random.choice([-1, 0, 0, 1, 2, 7]))
@@ -106,7 +109,7 @@ class Statements(Text):
         return [self.op("dynamic_update_slice", [self._get(scope, kind), self.fit(update, window), *starts])]
 
     def _window(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A dynamic_slice of an array with twice the size along one dimension."""
+        """Adds a dynamic_slice of an array with twice the size along one dimension."""
         if not kind.shape:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -118,7 +121,10 @@ class Statements(Text):
         return [self.op("dynamic_slice", [x, *starts], kind, f"slice_sizes = {integers(kind.shape)}")]
 
     def _indices(self, scope: Scope, count: int, different: bool, limit: int | None = None) -> Value:
-        """An array of `count` indices. They are distinct if `different` is set, and at most `limit` if it is given."""
+        """Returns an array of `count` indices.
+
+        They are distinct if `different` is set, and at most `limit` if it is given.
+        """
         kind = Kind((count,), "i32")
         if different:
             first = self.broadcast(self._index(scope, "i32"), [], kind)
@@ -130,7 +136,7 @@ class Statements(Text):
         return self.op("reshape", [indices], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of rows or windows along one dimension.
+        """Adds a scatter of rows or windows along one dimension.
 
         Windows are in range, because XLA, unlike StableHLO, does not update a part of a window.
         """
@@ -202,7 +208,10 @@ class Statements(Text):
         return self.several("sort", operands, [kind] * len(operands), attributes, [before])
 
     def _cumulated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduce_window along one dimension. Its window has at most three elements, or the size of the dimension."""
+        """Adds a reduce_window along one dimension.
+
+        Its window has at most three elements, or the size of the dimension.
+        """
         if not kind.shape or not kind.size:
             return None
         d, op = self.random.randrange(len(kind.shape)), self._combiner(kind.element)
@@ -246,7 +255,7 @@ class Statements(Text):
         return [self.op("select", [self.compared("LT", x, y), x, self._get(scope, kind)], kind)]
 
     def _small(self, scope: Scope, kind: Kind) -> list[Value]:
-        """An integer from -2 to 5, for trip counts and indices."""
+        """Returns an integer from -2 to 5, for trip counts and indices."""
         op = self.random.choice(["add", "subtract", "maximum"])
         return [self.clamped(self.op(op, [self._index(scope, "i32"), self._index(scope, "i32")]), -2, 5)]
 

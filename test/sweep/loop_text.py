@@ -61,7 +61,7 @@ class Value:
 
 
 def integers(values: Sequence[int]) -> str:
-    """The text of an attribute that is a list of integers, such as `array<i64: 1, 2>`."""
+    """Returns the text of an attribute that is a list of integers, such as `array<i64: 1, 2>`."""
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
 
@@ -111,7 +111,7 @@ class Text:
     def region(
         self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
     ) -> str:
-        """The text of a region with one block, whose arguments have the given kinds.
+        """Returns the text of a region with one block, whose arguments have the given kinds.
 
         `fill` adds the ops of the block, and returns the values that the block returns.
         """
@@ -125,14 +125,17 @@ class Text:
         return f"{{\n{head}{body}\n}}"
 
     def combined(self, element: str, op: str) -> str:
-        """The text of a region that combines two scalars by `op`. For "set", it returns the second scalar."""
+        """Returns the text of a region that combines two scalars by `op`. For "set", it returns the second scalar."""
         scalar = Kind((), element)
         return self.region([scalar, scalar], lambda x, y: [y if op == "set" else self.op(op, [x, y])])
 
     # ---- numbers
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """A constant of this kind whose elements are all `value`. By default, its elements are small random numbers."""
+        """Returns a constant of this kind whose elements are all `value`.
+
+        By default, its elements are small random numbers.
+        """
         low = 0 if kind.is_unsigned else -4
         if kind.size == 0:
             return self.op("constant", [], kind, f"value = dense<> : {kind}")
@@ -196,7 +199,10 @@ class Text:
         return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """An array of this shape with the elements of x in row-major order, truncated, padded or repeated to fit."""
+        """Returns an array of this shape with the elements of x in row-major order.
+
+        The elements are truncated, padded or repeated to fit.
+        """
         kind, count = Kind(shape, x.kind.element), x.kind.size
         if x.kind == kind:
             return x
@@ -252,7 +258,7 @@ class Text:
 
 
 def number(value: int, element: str) -> str:
-    """The text of a number in a constant with this element type."""
+    """Returns the text of a number in a constant with this element type."""
     if element == "i1":
         return "true" if value % 2 else "false"
     if element in PARTS:

@@ -33,7 +33,7 @@ class MemoryFault(Exception):
 
 
 def checks_memory() -> bool:
-    """Whether the sweep runs with the option `--check-memory`."""
+    """Returns whether the sweep runs with the option `--check-memory`."""
     return _VARIABLE in os.environ
 
 
@@ -51,7 +51,10 @@ def results_in_checked_memory(program: Program, target: str, arguments: Sequence
 
 
 def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
-    """The error that `check_memory` finds in a program. Returns "" if there is none, or without `--check-memory`."""
+    """Returns the error that `check_memory` finds in a program.
+
+    Returns "" if there is none, or without `--check-memory`.
+    """
     if checks_memory():
         try:
             results_in_checked_memory(program, target, arguments)

@@ -26,7 +26,7 @@ class Layer:
     function: Function
 
     def result(self, shape: Shape) -> Shape:
-        """The shape of the layer's result for an array of this shape.
+        """Returns the shape of the layer's result for an array of this shape.
 
         Raises ValueError or TypeError if the layer cannot be applied to this shape.
         """
@@ -53,13 +53,13 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def activation(draw: Random, _: Shape) -> Layer:
-    """A random activation function."""
+    """Returns a random activation function."""
     name = draw.choice(sorted(ACTIVATIONS))
     return plain(name, ACTIVATIONS[name])
 
 
 def normalized(x: Any, axes: Sequence[int], centred: bool = True) -> Any:
-    """The array minus its mean, divided by its standard deviation along these dimensions.
+    """Returns the array minus its mean, divided by its standard deviation along these dimensions.
 
     Without `centred`, the mean is not subtracted, and the divisor is the root of the mean square.
     """
@@ -69,7 +69,7 @@ def normalized(x: Any, axes: Sequence[int], centred: bool = True) -> Any:
 
 
 def _scaled(name: str, channels: int, position: int, rank: int, function: Callable[[Any], Any]) -> Layer:
-    """A layer that applies a function, and then a scale and an offset for each channel."""
+    """Returns a layer that applies a function, and then a scale and an offset for each channel."""
     shape = [1] * rank
     shape[position] = channels
 
@@ -267,7 +267,10 @@ class Sequences:
         return Layer(f"attention {size} x {heads} / {shared} {causal}", shapes, call)
 
     def perceptron(self, draw: Random, shape: Shape) -> Layer:
-        """Two matrix products with an activation or a gated activation between them, and a residual connection."""
+        """Draws a layer of two matrix products with an activation between them, and a residual connection.
+
+        The activation may be gated.
+        """
         width, inner = shape[-1], draw.choice([32, 64, 100, 128])
         name, gated = draw.choice(sorted(ACTIVATIONS)), draw.random() < 0.4
         function = ACTIVATIONS[name]
@@ -281,7 +284,10 @@ class Sequences:
         return Layer(f"perceptron {inner} {name}", shapes[:2] if gated else shapes, call)
 
     def recurrence(self, draw: Random, shape: Shape) -> Layer:
-        """A loop over the steps: a plain recurrent network, a gated one, or an exponential moving average."""
+        """Draws a layer with a loop over the steps.
+
+        It is a plain or gated recurrent network, or an exponential moving average.
+        """
         width, kind = draw.choice([16, 24, 32]), draw.choice(["plain", "gated", "decay"])
         if kind == "decay":
             return Layer("decay", ((shape[-1],),), self._decay)

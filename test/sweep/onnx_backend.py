@@ -150,7 +150,7 @@ def read(path: Path) -> Any:
 
 
 def array(x: Any) -> Any:
-    """The array of an input or result. Returns None for a sequence or an optional."""
+    """Returns the array of an input or result. Returns None for a sequence or an optional."""
     if isinstance(x, onnx.TensorProto):
         return numpy_helper.to_array(x)
     return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else None
@@ -242,7 +242,7 @@ def is_right(
     constants: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether the results of the program equal those of the test.
+    """Returns whether the results of the program equal those of the test.
 
     If the program draws random numbers, only types and shapes are compared.
     """
@@ -260,7 +260,7 @@ def is_right(
 
 
 def held(x: Any) -> Any:
-    """The array, with 8-bit integers instead of 2- and 4-bit integers, which tiduc's programs do not take."""
+    """Returns the array, with 8-bit integers instead of 2- and 4-bit integers, which tiduc's programs do not take."""
     return x.astype(HELD.get(x.dtype.name, x.dtype))
 
 
@@ -268,7 +268,7 @@ HELD = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def ran(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The results of the program on the interpreter, or on IREE if the interpreter lacks an op."""
+    """Returns the results of the program on the interpreter, or on IREE if the interpreter lacks an op."""
     try:
         return interpreted(program, given)
     except tiduc.Unsupported:
@@ -282,7 +282,7 @@ NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
 
 
 def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The results of the program on the interpreter.
+    """Returns the results of the program on the interpreter.
 
     Inputs of the types `NARROW` are passed as f32, and converted in the program. Outputs of these types are converted
     to f32 in the program.
@@ -324,7 +324,7 @@ def is_close(x: Any, y: Any, case: Case) -> bool:
 
 
 def light_table(names: Sequence[str], engine: str) -> str:
-    """The section of the page about the image models of the package onnx.
+    """Returns the section of the page about the image models of the package onnx.
 
     It compares their outputs with the stored outputs, and counts the ops of the gradient with respect to the image.
     """

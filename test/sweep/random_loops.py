@@ -80,7 +80,10 @@ Outcome = tuple[str, str]
 
 
 def text_of(case: str, target: str) -> str:
-    """The program of a case such as `vjp:17`. For Vulkan, derivatives are in f32, because Vulkan lacks sine in f64."""
+    """Returns the program of a case such as `vjp:17`.
+
+    For Vulkan, derivatives are in f32, because Vulkan lacks sine in f64.
+    """
     mode, _, seed = case.partition(":")
     derived = "vjp" in mode or "jvp" in mode
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
@@ -96,12 +99,15 @@ def text_of(case: str, target: str) -> str:
 
 
 def numbers_of(case: str) -> str:
-    """The kind of elements in the arguments of a case: "whole", "any" or "smooth", as for `arguments_of`."""
+    """Returns the kind of elements in the arguments of a case: "whole", "any" or "smooth", as for `arguments_of`."""
     return {"program": "whole", "calls": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:
-    """The outcome of a program. With "smooth" arguments, results have a tolerance; otherwise they must be equal."""
+    """Returns the outcome of a program.
+
+    With "smooth" arguments, results have a tolerance; otherwise they must be equal.
+    """
     try:
         program = tiduc.load(text)
         options = Options(target, limits=Limits(seconds=SECONDS / 2), cached=False)
@@ -159,7 +165,10 @@ def _differences(
 
 
 def agree(x: Array, y: Array, exact: bool) -> bool:
-    """Whether two arrays are equal. Without `exact`, floats may have an error relative to the largest element."""
+    """Returns whether two arrays are equal.
+
+    Without `exact`, floats may have an error relative to the largest element.
+    """
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if exact or x.dtype.kind not in "fc":
@@ -170,7 +179,7 @@ def agree(x: Array, y: Array, exact: bool) -> bool:
 
 
 def tried(request: Sequence[str]) -> Outcome:
-    """The outcome of a request, which is (case, target) or (program text, target, kind of elements)."""
+    """Returns the outcome of a request, which is (case, target) or (program text, target, kind of elements)."""
     try:
         if len(request) == 3:
             text, target, numbers = request
@@ -186,7 +195,7 @@ def tried(request: Sequence[str]) -> Outcome:
 
 
 def new_worker() -> Worker:
-    """A worker process with flags that reduce XLA's compile time."""
+    """Returns a worker process with flags that reduce XLA's compile time."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     return Worker([sys.executable, __file__, "--work"])
 
@@ -225,7 +234,7 @@ def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeat
 
 
 def reduce(case: str, target: str, seconds: float) -> str:
-    """The text of a smaller program with the outcome of the case, and a comment with this outcome."""
+    """Returns the text of a smaller program with the outcome of the case, and a comment with this outcome."""
     worker, numbers = new_worker(), numbers_of(case)
     text = text_of(case, target)
     first = asked(worker, text, target, numbers)
@@ -241,7 +250,7 @@ def reduce(case: str, target: str, seconds: float) -> str:
 
 
 def _message(detail: str) -> str:
-    """The beginning of the compiler's error message, without the location."""
+    """Returns the beginning of the compiler's error message, without the location."""
     return detail.partition("error: ")[2][:60]
 
 

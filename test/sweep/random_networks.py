@@ -145,7 +145,10 @@ class Network:
         self.steps.append(lambda p, x: layer.function(p[at], x))
 
     def loss(self, *arguments: Any) -> Any:
-        """The mean cross entropy of the network's scores and the labels. Arguments are parameters, input and labels."""
+        """Returns the mean cross entropy of the network's scores and the labels.
+
+        Arguments are parameters, input and labels.
+        """
         *params, x, labels = arguments
         for step in self.steps:
             x = step(params, x)
@@ -153,7 +156,7 @@ class Network:
         return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(labels, self.classes, dtype=x.dtype), -1))
 
     def arguments(self, seed: int, dtype: str | None = None) -> list[np.ndarray[Any, Any]]:
-        """Random parameters, a random input and labels. All elements are numbers that f32 can represent."""
+        """Returns random parameters, a random input and labels. All elements are numbers that f32 can represent."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
         if self.words:
@@ -206,7 +209,7 @@ def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -
 
 
 def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
-    """The category of the network of a seed, and a detail."""
+    """Returns the category of the network of a seed, and a detail."""
     kind = LargeNetwork if large else Network
     network: Network | LargeNetwork = kind(seed)
     category, detail, error = compared(network, target)
@@ -251,7 +254,7 @@ def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, fl
 
 
 def _results(program: tiduc.Program, target: str, sets: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """The results for each set of arguments.
+    """Returns the results for each set of arguments.
 
     With `--check-memory`, only the results for the first set, from `check_memory`. This function calls the program
     itself, so that the program does not have to be compiled once more.
@@ -269,7 +272,7 @@ def _worst(
     found: Sequence[Any],
     vectors: Sequence[Any],
 ) -> tuple[str, float]:
-    """A message about the wrong results for one set of arguments, and the largest error of these results.
+    """Returns a message about the wrong results for one set of arguments, and the largest error of these results.
 
     The message is "" if all results are right.
     """
@@ -297,7 +300,9 @@ def _worst(
 
 
 def _is_rounded(x: Any, y: Any, largest: float) -> bool:
-    """Whether a result differs from the reference only by rounding errors of the largest element of all results.
+    """Returns whether a result differs from the reference only by rounding errors.
+
+    These are the rounding errors of the largest element of all results.
 
     In f64, the reference has such errors, too. In f32, only results that are zero in exact arithmetic may have them,
     such as the gradient of a bias before a normalization.
@@ -308,12 +313,15 @@ def _is_rounded(x: Any, y: Any, largest: float) -> bool:
 
 
 def _moved(x: Any, rng: np.random.Generator) -> Any:
-    """The argument, with random relative changes of about 1e-6 if its elements are floats."""
+    """Returns the argument, with random relative changes of about 1e-6 if its elements are floats."""
     return x * (1 + 1e-6 * rng.standard_normal(x.shape)) if x.dtype.kind == "f" else x
 
 
 def _error(x: Any, y: Any) -> float:
-    """The largest difference, relative to the largest element of y. It is infinite if x has a NaN or an infinity."""
+    """Returns the largest difference, relative to the largest element of y.
+
+    It is infinite if x has a NaN or an infinity.
+    """
     assert x.shape == y.shape
     if not np.all(np.isfinite(x)):
         return np.inf

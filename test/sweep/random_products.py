@@ -52,7 +52,10 @@ class Op:
     text: str
 
     def written(self, name: str, f64: bool) -> str:
-        """The StableHLO text of the op, with `name` appended to the names of values. With `f64`, all types are f64."""
+        """Returns the StableHLO text of the op, with `name` appended to the names of values.
+
+        With `f64`, all types are f64.
+        """
         element, wide = ("f64", "f64") if f64 else (self.element, self.wide)
         types = {f"X{i}": tensor(sizes, element) for i, sizes in enumerate(self.arrays)}
         types |= {"Y": tensor(self.result, wide), "E": f"tensor<{wide}>"}
@@ -60,7 +63,7 @@ class Op:
         return re.sub(r"%([a-z]\d?)\b", rf"%\g<1>_{name}", text)
 
     def arguments(self, rng: np.random.Generator) -> list[Array]:
-        """Random operands. Integers have any value of their type."""
+        """Returns random operands. Integers have any value of their type."""
         dtype = DTYPES[self.element]
         if self.element == "i8":
             return [rng.integers(-128, 128, sizes).astype(dtype) for sizes in self.arrays]
@@ -138,7 +141,7 @@ def drawn(draw: Random) -> Op:
 
 
 def program(ops: list[Op], f64: bool = False) -> str:
-    """The text of a function that computes all ops. It takes their operands and returns their results."""
+    """Returns the text of a function that computes all ops. It takes their operands and returns their results."""
     arrays = [
         f"%x{j}_{i}: {tensor(sizes, 'f64' if f64 else op.element)}"
         for i, op in enumerate(ops)

@@ -55,7 +55,7 @@ class Outcome:
 
 
 def missing(sweep: Sweep) -> str:
-    """The reason why a sweep has to be skipped. Returns "" if it can run."""
+    """Returns the reason why a sweep has to be skipped. Returns "" if it can run."""
     packages = [package for package in sweep.needs if find_spec(package) is None]
     if packages:
         return f"needs {', '.join(packages)}"
@@ -92,7 +92,10 @@ def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
 
 
 def commit() -> str:
-    """The commit that is checked out. A plus sign follows if tracked files other than docs/sweeps.md differ from it."""
+    """Returns the commit that is checked out.
+
+    A plus sign follows if tracked files other than docs/sweeps.md differ from it.
+    """
     head = ["git", "rev-parse", "--short=10", "HEAD"]
     changed = [
         "git",
@@ -142,7 +145,7 @@ def outcomes(
 
 
 def row(outcome: Outcome) -> str:
-    """The row of docs/sweeps.md for an outcome."""
+    """Returns the row of docs/sweeps.md for an outcome."""
     if outcome.why:
         return f"| `{outcome.name}` | {outcome.day} | {outcome.commit} | not run: {outcome.why} | | | | |"
     ok, refused, wrong = (total(outcome.counts, each) for each in (RIGHT, REFUSED, WRONG))
@@ -153,7 +156,7 @@ def row(outcome: Outcome) -> str:
 
 
 def page(done: Sequence[Outcome], before: str) -> str:
-    """The text of docs/sweeps.md with new rows for the outcomes `done`.
+    """Returns the text of docs/sweeps.md with new rows for the outcomes `done`.
 
     The rows of other sweeps, and the sections after the table, are those of the text `before`.
     """
@@ -173,7 +176,10 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 
 
 def chosen(only: str, full: bool) -> list[Sweep]:
-    """The sweeps whose names `only` lists, or all sweeps. Sweeps without a sample are included only in a full run."""
+    """Returns the sweeps whose names `only` lists, or all sweeps.
+
+    Sweeps without a sample are included only in a full run.
+    """
     names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
     by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
     unknown = [name for name in names if name not in by_name]

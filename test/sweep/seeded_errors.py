@@ -120,7 +120,7 @@ class Seed:
 
 
 def seeds() -> list[list[Seed]]:
-    """The rules of each op that are used, the most used op first. An op has one or two rules."""
+    """Returns the rules of each op that are used, the most used op first. An op has one or two rules."""
     total: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], list[tuple[int, Source, str]]] = {}
     for source, entry, program in _programs():
@@ -166,7 +166,7 @@ def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
 
 
 def seeded(seed: Seed) -> OpSet:
-    """An op set with an error in this rule."""
+    """Returns an op set with an error in this rule."""
     opset = OPSET.extended()
     if seed.kind == "jvp":
         linearize = opset.linearize_rules[seed.op]
@@ -181,7 +181,10 @@ def seeded(seed: Seed) -> OpSet:
 
 
 def is_caught(seed: Seed, tries: int = 8) -> bool | None:
-    """Whether the check detects an error in the rule. Returns None if no program passes the check without the error."""
+    """Returns whether the check detects an error in the rule.
+
+    Returns None if no program passes the check without the error.
+    """
     for source, entry in seed.places[:tries]:
         module = _read(source)
         try:

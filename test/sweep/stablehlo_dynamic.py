@@ -47,7 +47,7 @@ _REFINED = (
 
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
-    """Random arguments for the function `main`, and the number of arguments at the beginning that are sizes."""
+    """Returns random arguments for the function `main`, and the number of arguments at the beginning that are sizes."""
     module = parse(text)  # the context must outlive its operations
     types = _types(_main(module))
     is_dynamic = any(not type_.has_static_shape for type_ in types)
@@ -61,7 +61,7 @@ def arguments(text: str) -> tuple[list[Array], int]:
 
 @stage
 def refined(text: str, count: int) -> str | None:
-    """The text of the program in static shapes. Its first `count` arguments, the sizes, become constants.
+    """Returns the text of the program in static shapes. Its first `count` arguments, the sizes, become constants.
 
     Returns None if a dimension remains dynamic.
     """
@@ -88,7 +88,7 @@ def refined(text: str, count: int) -> str | None:
 
 
 def outcome(text: str, target: str) -> tuple[str, str]:
-    """The category of a program, and an error or a difference as a detail."""
+    """Returns the category of a program, and an error or a difference as a detail."""
     given, count = arguments(text)
     try:
         run = _compiled(text, target)
@@ -133,7 +133,10 @@ def _sizes(type_: Any) -> list[int]:
 
 
 def _random(rng: np.random.Generator, type_: Any) -> Array:
-    """A random array of a type. Some integers are negative or large, so that as indices they are out of range."""
+    """Returns a random array of a type.
+
+    Some integers are negative or large, so that as indices they are out of range.
+    """
     sizes, of = _sizes(type_), type_.element_type
     if isinstance(of, ir.ComplexType):
         parts = rng.standard_normal((2, *sizes))

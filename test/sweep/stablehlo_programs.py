@@ -120,7 +120,7 @@ def _rewrite(function: Any) -> bool:
 
 
 def _is_size(op: Any) -> bool:
-    """Whether a constant is only read as a size by ops such as dynamic_iota.
+    """Returns whether a constant is only read as a size by ops such as dynamic_iota.
 
     A barrier must not hide such a constant.
     """
@@ -148,7 +148,10 @@ def take_kinds(module: Any) -> list[str]:
 
 @stage
 def renamed(module: Any, name: str) -> str | None:
-    """The text of a module's only function, with the name `name`. Returns None if the module has several functions."""
+    """Returns the text of a module's only function, with the name `name`.
+
+    Returns None if the module has several functions.
+    """
     functions = list(module.body.operations)
     if len(functions) != 1:
         return None
@@ -159,7 +162,7 @@ def renamed(module: Any, name: str) -> str | None:
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
-    """Whether integers are equal, and floats are within a tolerance.
+    """Returns whether integers are equal, and floats are within a tolerance.
 
     The tolerance is `UNITS` units in the last place of the element, plus a few units of the largest element. If `kind`
     contains "almost", the larger tolerance of StableHLO's interpreter is also accepted.
@@ -183,7 +186,7 @@ def agree(x: Any, y: Any, kind: str) -> bool:
 
 @stage
 def holds_denormals(module: Any, values: Any) -> bool:
-    """Whether an element of the function's constants or of `values` is a subnormal float."""
+    """Returns whether an element of the function's constants or of `values` is a subnormal float."""
     return any(map(_denormal, (*values, *_constants(module))))
 
 

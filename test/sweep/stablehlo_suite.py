@@ -183,7 +183,7 @@ def work(plain: bool, target: str) -> None:
 
 
 def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
-    """The outcomes of files, from a worker. If one of several files fails, each file is run again by itself."""
+    """Returns the outcomes of files, from a worker. If one of several files fails, each file is run again by itself."""
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
@@ -193,12 +193,12 @@ def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
 
 
 def _died(answer: dict[str, Outcomes]) -> bool:
-    """Whether a program failed. An earlier program in the same process may be the cause."""
+    """Returns whether a program failed. An earlier program in the same process may be the cause."""
     return any(category in ("crash", "wrong") for outcomes in answer.values() for category, _ in outcomes)
 
 
 def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
-    """The files to run. Families are interleaved, so that an interrupted run has results for all families."""
+    """Returns the files to run. Families are interleaved, so that an interrupted run has results for all families."""
     families = defaultdict(list)
     for path in sorted(directory.rglob("*.mlir")):
         if re.search(pattern, path.stem):

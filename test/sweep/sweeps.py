@@ -28,7 +28,7 @@ class Sweep:
 
 
 def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
-    """The sweep that runs the script `name` in this folder, or the script `fuzz/NAME` in `test/fuzz`.
+    """Returns the sweep that runs the script `name` in this folder, or the script `fuzz/NAME` in `test/fuzz`.
 
     `sample` and `full` are the script's options for a sample and for a full run.
     """
@@ -40,7 +40,7 @@ def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> 
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
-    """The sweep that runs the tests of rules with a pytest plugin.
+    """Returns the sweep that runs the tests of rules with a pytest plugin.
 
     In a sample, only the tests of rules whose names begin with the letter a run.
     """

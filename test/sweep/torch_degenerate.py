@@ -132,7 +132,7 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
 
 
 def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]:
-    """The cases of a row, each with the highest order for which PyTorch has a derivative.
+    """Returns the cases of a row, each with the highest order for which PyTorch has a derivative.
 
     Kinds of inputs with equal shapes are one case. Kinds that PyTorch does not accept are left out.
     """
@@ -184,7 +184,7 @@ def settle(some: Sequence[Case], order: int) -> None:
 
 
 def compiled(some: Sequence[Case], order: int) -> Any:
-    """The compiled program that computes all cases and their derivatives up to an order."""
+    """Returns the compiled program that computes all cases and their derivatives up to an order."""
     counts = [len(case.inputs) for case in some]
 
     def together(*tensors: Any) -> list[Any]:
@@ -226,13 +226,13 @@ class Reference:
 
 
 def pulled(pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Any], create_graph: bool = False) -> Any:
-    """The cotangents of the inputs, by PyTorch. `pairs` are pairs of an output and its cotangent."""
+    """Returns the cotangents of the inputs, by PyTorch. `pairs` are pairs of an output and its cotangent."""
     outputs, given = zip(*pairs, strict=True)
     return torch.autograd.grad(outputs, inputs, given, create_graph=create_graph, materialize_grads=True)
 
 
 def seed(y: Any, order: int) -> Any:
-    """A random cotangent of y. It differs between orders."""
+    """Returns a random cotangent of y. It differs between orders."""
     part = draw(*y.shape, order + 2)[..., order]
     return (torch.complex(part, draw(*y.shape, order + 3)[..., order]) if y.is_complex() else part).to(
         y.dtype
@@ -244,7 +244,9 @@ def arrays(tensors: Sequence[Any]) -> list[Any]:
 
 
 def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
-    """The category and the reason for one kind of inputs. `wanted` are PyTorch's results, and `got` are tiduc's.
+    """Returns the category and the reason for one kind of inputs.
+
+    `wanted` are PyTorch's results, and `got` are tiduc's.
 
     Where PyTorch's value is NaN, the input is outside the function's domain, and derivatives may differ.
     """
@@ -281,7 +283,7 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """A text about elements of x that differ from y.
+    """Returns a text about elements of x that differ from y.
 
     Returns "" if no element differs, and `BETTER` if only elements in `is_free`, which may differ, do.
     """
@@ -345,7 +347,7 @@ def main() -> int:
 
 
 def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]], before: str) -> str:
-    """The text of the page: counts for each group, and the functions that are refused or wrong.
+    """Returns the text of the page: counts for each group, and the functions that are refused or wrong.
 
     The lines for groups without results are those of the text `before`.
     """
@@ -379,7 +381,7 @@ TITLES = {"wrong": "## Wrong", "refused": "## Refused"}
 
 
 def kept(text: str, start: str) -> str:
-    """The first line of a text that begins with `start`. Returns "" if there is none."""
+    """Returns the first line of a text that begins with `start`. Returns "" if there is none."""
     return next((line for line in text.splitlines() if line.startswith(start)), "")
 
 

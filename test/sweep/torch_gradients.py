@@ -72,7 +72,7 @@ def check(row: Row) -> None:
 
 
 def outcome(row: Row) -> tuple[str, str]:
-    """The outcome ("right", "refused", "wrong" or "crashed") and its reason."""
+    """Returns the outcome ("right", "refused", "wrong" or "crashed") and its reason."""
     try:
         check(row)
     except AssertionError as error:

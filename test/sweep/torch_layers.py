@@ -262,7 +262,7 @@ NETWORKS: list[Row] = [
 
 
 def recurrent(kind: str, **options: Any) -> Row:
-    """A test case of a recurrent layer. Its function takes the weights as arguments."""
+    """Returns a test case of a recurrent layer. Its function takes the weights as arguments."""
     layer = getattr(torch.nn, kind)(3, 4, dtype=torch.float64, **options)
     names = [name for name, _ in layer.named_parameters()]
     weights = [draw(*p.shape) for p in layer.parameters()]

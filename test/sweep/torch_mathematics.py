@@ -11,23 +11,23 @@ Row = tuple[str, Callable[..., Any], Sequence[Any]]
 
 
 def draw(*sizes: int) -> Any:
-    """A tensor of standard normal numbers in f64. They depend only on the sizes."""
+    """Returns a tensor of standard normal numbers in f64. They depend only on the sizes."""
     generator = torch.Generator().manual_seed(sum((i + 1) * n for i, n in enumerate(sizes)) + 7)
     return torch.randn(sizes, dtype=torch.float64, generator=generator)
 
 
 def positive(*sizes: int) -> Any:
-    """A tensor of random numbers between 0.1 and about 3."""
+    """Returns a tensor of random numbers between 0.1 and about 3."""
     return draw(*sizes).abs() + 0.1
 
 
 def small(*sizes: int) -> Any:
-    """A tensor of random numbers between -0.9 and 0.9."""
+    """Returns a tensor of random numbers between -0.9 and 0.9."""
     return 0.9 * torch.tanh(draw(*sizes))
 
 
 def imaginary(*sizes: int) -> Any:
-    """A tensor of random complex numbers."""
+    """Returns a tensor of random complex numbers."""
     return torch.complex(draw(*sizes), draw(*sizes[::-1]).reshape(sizes))
 
 
@@ -36,7 +36,7 @@ def symmetric(x: Any) -> Any:
 
 
 def definite(x: Any) -> Any:
-    """The Hermitian positive definite matrix x x^H + 1."""
+    """Returns the Hermitian positive definite matrix x x^H + 1."""
     return x @ x.mH + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -48,7 +48,7 @@ SIGNAL, SPECTRUM = draw(2, 8), imaginary(2, 5)
 
 
 def recomposed(x: Any, full: bool = False) -> Any:
-    """The singular values of a matrix, and U V^H, which does not depend on the signs of singular vectors."""
+    """Returns the singular values of a matrix, and U V^H, which does not depend on the signs of singular vectors."""
     u, s, vh = L.svd(x, full_matrices=full)
     k = s.shape[-1]
     return s, u[..., :k] @ vh[..., :k, :]

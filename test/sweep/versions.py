@@ -61,7 +61,7 @@ VERSIONS = (
 
 
 def python_of(versions: Versions) -> Path:
-    """The path of Python in the environment of a combination. Creates the environment if it does not exist."""
+    """Returns the path of Python in the environment of a combination. Creates the environment if it does not exist."""
     folder = FOLDER / versions.name
     python = folder / "bin" / "python"
     if not python.exists():

@@ -64,7 +64,7 @@ class Table(Generic[Row]):
         return FOLDER / f"{self.name}.tsv"
 
     def read(self) -> list[Row]:
-        """All rows, in the order of the file."""
+        """Returns all rows, in the order of the file."""
         return [self.make(line.split("\t")) for line in self.path.read_text().splitlines()]
 
     def write(self, rows: Iterable[Row]) -> None:

@@ -56,7 +56,9 @@ def first_bad(
     inputs: Mapping[str, Summary],
     kind: str,
 ) -> BadOrigin | None:
-    """The origin of the first NaN or infinity, as `kind` says. `of` has the summaries of sites by their numbers.
+    """Returns the origin of the first NaN or infinity, as `kind` says.
+
+    `of` has the summaries of sites by their numbers.
 
     An input with a NaN or infinity precedes all sites. Returns None if there is no NaN or infinity of this kind.
     """
@@ -81,7 +83,10 @@ def first_bad(
 
 
 def constants(found: Survey) -> set[int]:
-    """The numbers of the sites that depend only on constants. Results of loops and branches never count as constant."""
+    """Returns the numbers of the sites that depend only on constants.
+
+    Results of loops and branches never count as constant.
+    """
     known: set[int] = set()
     for site in found.sites:
         if not site.encloses and all(x.kind == "site" and x.number in known for x in site.reads):
@@ -96,7 +101,7 @@ def _counts(summary: Summary, kind: str) -> NDArray[np.int64]:
 def _reads_bad(
     found: Survey, of: Mapping[int, Summary], n: int, iteration: tuple[int, ...], kind: str
 ) -> bool:
-    """Whether an operand of site `n` has a NaN or, for the kind `INFINITY`, an element that is not finite.
+    """Returns whether an operand of site `n` has a NaN or, for the kind `INFINITY`, an element that is not finite.
 
     Returns True for a loop or branch, because an op in its regions computed the value.
     """
@@ -105,7 +110,7 @@ def _reads_bad(
 
 
 def _when(found: Survey, site: Site, iteration: tuple[int, ...]) -> tuple[int, ...]:
-    """A key that sorts the results of ops by the time at which a run computes them."""
+    """Returns a key that sorts the results of ops by the time at which a run computes them."""
     pairs = zip(site.loops, iteration, strict=True)
     return (*(number for loop, i in pairs for number in (found.first[loop], i)), site.number)
 
@@ -117,7 +122,7 @@ def _is_bad(
     iteration: tuple[int, ...],
     kind: str,
 ) -> bool:
-    """Whether the value of `read` in an iteration has a NaN or, for the kind `INFINITY`, is not finite.
+    """Returns whether the value of `read` in an iteration has a NaN or, for the kind `INFINITY`, is not finite.
 
     Returns False for an input, because `first_bad` checks inputs first, and for a site without a summary.
     """

@@ -19,7 +19,9 @@ from tiduc.view.read import read_picture
 
 @stage
 def picture(traced: RunTrace, path: str, title: str = "") -> bytes:
-    """The bytes of a PNG file if `path` ends in `.png`, else of an SVG file. Loops and branches are drawn separately.
+    """Returns the bytes of a PNG file if `path` ends in `.png`, else of an SVG file.
+
+    Loops and branches are drawn separately.
 
     Raises `RequestError` if the program is too large to draw, or if Graphviz is not installed.
     """
@@ -41,7 +43,7 @@ def picture(traced: RunTrace, path: str, title: str = "") -> bytes:
 
 
 def _note(row: TracedValue, derivative: str | None) -> tuple[str, bool]:
-    """The text in the box of an op or input, and whether the value or its derivative has a NaN or an infinity.
+    """Returns the text in the box of an op or input, and whether the value or its derivative has a NaN or an infinity.
 
     The text has the norm of the value and of its derivative. In a loop, it has the range of norms of all iterations.
     """

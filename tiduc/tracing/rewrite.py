@@ -81,7 +81,10 @@ class Stacks:
     cut: int = 0
 
     def shape(self, found: Survey, path: tuple[int, ...]) -> tuple[int, ...]:
-        """The leading dimensions of the stack of a value in the regions `path`: one for each loop around the value."""
+        """Returns the leading dimensions of the stack of a value in the regions `path`.
+
+        There is one dimension for each loop around the value.
+        """
         loops = found.loops[path[-1]] if path else ()
         return tuple(self.sizes[loop] + (loop == self.cut) for loop in loops)
 
@@ -127,7 +130,10 @@ class _Rewriter:
         self.start = self.input(START, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)))
 
     def path_of(self, key: Wanted) -> tuple[int, ...]:
-        """The regions around a wanted value, the outermost first. For `Ran` and `Trips`, the last is their region."""
+        """Returns the regions around a wanted value, the outermost first.
+
+        For `Ran` and `Trips`, the last is their region.
+        """
         return self.found.sites[key].regions if isinstance(key, int) else self.found.path[key.region]
 
     def input(self, key: str, type_: ir.Type) -> IrValue:
@@ -150,7 +156,7 @@ class _Rewriter:
                 del self.graph.attributes["res_attrs"]
 
     def initial(self, b: IrEmitter, key: Wanted) -> IrValue:
-        """The initial value of a stack or trip count: zeros of the type that the graph returns for `key`."""
+        """Returns the initial value of a stack or trip count: zeros of the type that the graph returns for `key`."""
         if isinstance(key, Trips):
             return b.constant(0, self.start.type)
         shape = self.stacks.shape(self.found, self.path_of(key))
@@ -245,7 +251,7 @@ class _Rewriter:
         return self.replace(op, results[:count])
 
     def windowed(self, b: IrEmitter, counter: IrValue, region: int) -> IrValue:
-        """The row of the stacks for iteration `counter`: the last row if the iteration is outside the window."""
+        """Returns the row of the stacks for iteration `counter`. If it is outside the window, this is the last row."""
         size = b.constant(self.stacks.sizes[region], counter.type)
         row = b.emit("stablehlo.subtract", [counter, self.start], counter.type)
         is_before = b.compare(row, b.constant(0, counter.type), "LT")
@@ -303,7 +309,10 @@ class _Rewriter:
         return call.result
 
     def function(self, type_: ir.Type) -> str:
-        """The name of the function `probe` for a type. The first call for a type adds the function to the module."""
+        """Returns the name of the function `probe` for a type.
+
+        The first call for a type adds the function to the module.
+        """
         if type_ not in self.probed:
             name = self.probed[type_] = f"{PROBE}{len(self.probed)}"
             graphs = import_stablehlo(parse(_PROBE.format(type_, name)))
@@ -314,7 +323,10 @@ class _Rewriter:
 
 
 def _stacked(type_: ir.RankedTensorType, shape: Sequence[int]) -> ir.RankedTensorType:
-    """The type with the leading dimensions `shape`. If `shape` is empty, returns the type, which may be dynamic."""
+    """Returns the type with the leading dimensions `shape`.
+
+    If `shape` is empty, returns the type, which may be dynamic.
+    """
     return ir.RankedTensorType.get([*shape, *type_.shape], type_.element_type) if shape else type_
 
 

@@ -43,7 +43,7 @@ class Traced:
     limit: int
 
     def rewritten(self, stacks: Stacks, values: Sequence[Wanted] = (), probes: Sequence[int] = ()) -> Program:
-        """The program with its graph rewritten by `rewrite`."""
+        """Returns the program with its graph rewritten by `rewrite`."""
         return _rewritten(self.program, stacks, values, probes)
 
 
@@ -86,7 +86,7 @@ def traced(program: Program, arguments: Sequence[Array], run: Run, limit: int = 
 
 
 def with_one_graph(program: Program) -> Program:
-    """The program as one graph, in which every call that may be inlined is inlined.
+    """Returns the program as one graph, in which every call that may be inlined is inlined.
 
     Returns the program itself if it already has this form. Other programs, such as derivatives, are lowered first.
     """
@@ -101,7 +101,7 @@ def with_one_graph(program: Program) -> Program:
 
 
 def ran(t: Traced, regions: Sequence[int]) -> dict[int, Array]:
-    """For each region, an array of booleans that tells in which iterations of its loops the region ran.
+    """Returns, for each region, an array of booleans that tells in which iterations of its loops the region ran.
 
     The array has one dimension for each loop around the region. For the body of a loop, this loop is one of them.
     """
@@ -126,7 +126,7 @@ def values(t: Traced, sites: Sequence[int]) -> Iterator[Piece]:
 
 
 def active(t: Traced, sites: Sequence[int], wrt: Wrt) -> list[int]:
-    """The sites in `sites` whose tangent is not a symbolic zero if the inputs in `wrt` have tangents."""
+    """Returns the sites in `sites` whose tangent is not a symbolic zero if the inputs in `wrt` have tangents."""
     smooth = [n for n in sites if t.program.opset.builder.tangent_type(t.found.values[n].type) is not None]
     if not smooth:
         return []
@@ -216,7 +216,7 @@ def _within(
 
 
 def _bytes(t: Traced, n: int, stacks: Stacks) -> int:
-    """The size in bytes of a site's stack. A dynamic dimension counts as a dimension of size 1."""
+    """Returns the size in bytes of a site's stack. A dynamic dimension counts as a dimension of size 1."""
     site = t.found.sites[n]
     assert site.type.dtype is not None, "the survey leaves out other values"
     shape = (*stacks.shape(t.found, site.regions), *(size or 1 for size in site.type.shape))
@@ -241,7 +241,7 @@ def _zeros(t: Traced, n: int, stacks: Stacks, shapes: Mapping[int, tuple[int, ..
 
 @stage
 def _without_probes(program: Program) -> Program:
-    """The program with the functions `probe` inlined.
+    """Returns the program with the functions `probe` inlined.
 
     Their custom derivatives are removed, because functions with custom derivatives are not inlined.
     """

@@ -53,7 +53,7 @@ class Summary:
 
 
 def _facts(rows: Array) -> tuple[NDArray[Any], ...]:
-    """For each row: norm, least and greatest finite element, number of NaNs, and number of infinities."""
+    """Computes the norm, the least and greatest finite element, and the numbers of NaNs and infinities of each row."""
     wide = np.abs(rows.astype(np.complex128)) if rows.dtype.kind == "c" else rows.astype(np.float64)
     finite = np.isfinite(wide)
     some = finite.any(1)
@@ -63,7 +63,10 @@ def _facts(rows: Array) -> tuple[NDArray[Any], ...]:
 
 
 def _norms(rows: Numbers) -> Numbers:
-    """The Euclidean norm of each row. The squares neither overflow nor underflow, because the rows are scaled first."""
+    """Returns the Euclidean norm of each row.
+
+    The squares neither overflow nor underflow, because the rows are scaled first.
+    """
     largest = np.max(np.abs(rows), 1, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     norms: Numbers = scale * np.sqrt(np.sum(np.square(rows / scale[:, None]), 1))

@@ -99,7 +99,7 @@ class Survey:
 
 
 def graph_in(module: AnyModule, name: str) -> Any:
-    """The `tidu.graph` with this name in a module."""
+    """Returns the `tidu.graph` with this name in a module."""
     return next(op for op in operations(module.body) if op.name == "tidu.graph" and symbol(op) == name)
 
 
@@ -116,7 +116,7 @@ def survey(graph: IrOp) -> Survey:
 def settled(
     found: Survey, read: Read | None, iteration: tuple[int, ...]
 ) -> tuple[Read | None, tuple[int, ...]]:
-    """The site or input whose value an op reads in an iteration, and the iteration that computed this value.
+    """Returns the site or input whose value an op reads in an iteration, and the iteration that computed this value.
 
     In the first iteration of a loop, a carried value has its initial value. In later iterations, it has the value that
     the body returned in the previous iteration. Returns None instead of the site or input if it is unknown.
@@ -202,7 +202,7 @@ class _Walk:
 
 
 def _recordable(type_: ir.Type, is_static: bool) -> TensorType | None:
-    """The type as a `TensorType`. Returns None if no NumPy array can have the type.
+    """Returns the type as a `TensorType`. Returns None if no NumPy array can have the type.
 
     Also returns None if `is_static` is set and a dimension is dynamic.
     """

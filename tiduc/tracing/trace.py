@@ -114,7 +114,7 @@ def trace(
 
 
 def inputs_of(program: Program, derivative: str | None, wrt: Wrt) -> list[SignatureValue]:
-    """The inputs that the arguments of `trace` belong to: those of the program, then tangents or cotangents."""
+    """Returns the inputs that the arguments of `trace` belong to: those of the program, then tangents or cotangents."""
     if derivative is None:
         return list(program.signature.inputs)
     derived = program.jvp(wrt) if derivative == "jvp" else program.vjp(wrt)
@@ -147,7 +147,7 @@ def _accepted(
 
 
 def named(sites: Sequence[Site], only: Sequence[str]) -> list[int]:
-    """The numbers of the sites that match an entry of `only`, or of all sites if `only` is empty.
+    """Returns the numbers of the sites that match an entry of `only`, or of all sites if `only` is empty.
 
     Raises `RequestError` if an entry matches no site.
     """
@@ -247,7 +247,7 @@ def _whole(x: Array) -> Summary:
 
 
 def _names(sites: Sequence[Site]) -> list[str]:
-    """A distinct name for each site, such as 12.multiply for an op in line 12.
+    """Returns a distinct name for each site, such as 12.multiply for an op in line 12.
 
     A second multiplication in this line has the name 12.multiply.2.
     """
@@ -267,7 +267,7 @@ def _names(sites: Sequence[Site]) -> list[str]:
 def _origins(
     result: RunTrace, t: Traced, made: _Collector, seeds: Sequence[Array], wrt: Wrt
 ) -> list[BadOrigin]:
-    """The origins of the first NaN and of the first infinity in the program.
+    """Returns the origins of the first NaN and of the first infinity in the program.
 
     If all values of the program are finite, returns the origins in its derivative.
     """

@@ -48,5 +48,5 @@ class Accumulation:
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
     def new_or_old(self, new: Value, old: Value) -> Value:
-        """The value `new` if the call updates the parameters, else `old`."""
+        """Returns the value `new` if the call updates the parameters, else `old`."""
         return self._b.select(self._due, new, old)

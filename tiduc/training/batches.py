@@ -53,7 +53,10 @@ class Batches:
         return ceil((self.rows - self.left_out) / self.size)
 
     def shuffled(self, seed: int, epoch: int, begin: int = 0) -> Iterator[dict[str, NDArray[Any]]]:
-        """The batches of an epoch, from number `begin` (from 0). `seed` and `epoch` determine the order of the rows."""
+        """Yields the batches of an epoch, from number `begin` (from 0).
+
+        `seed` and `epoch` determine the order of the rows.
+        """
         order = np.random.default_rng([seed, epoch]).permutation(self.rows)
         return self._batches(order, begin)
 
@@ -68,7 +71,7 @@ class Batches:
 
 
 def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
-    """The array of `data` for an input, converted to the element type of the input.
+    """Returns the array of `data` for an input, converted to the element type of the input.
 
     Raises `InputError` if the data has no such array, or if its shape or elements do not fit the input.
     """
@@ -87,7 +90,7 @@ def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
 
 
 def _converted(name: str, array: NDArray[Any], dtype: "np.dtype[Any]") -> NDArray[Any]:
-    """The array, converted to the element type `dtype`. Floats may be rounded.
+    """Returns the array, converted to the element type `dtype`. Floats may be rounded.
 
     Raises `InputError` for a conversion from floats to integers or from numbers to booleans, and if `dtype` does not
     represent the integers of the array exactly.

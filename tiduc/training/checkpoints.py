@@ -60,7 +60,7 @@ class RateDigest:
 
 
 def checksum(*data: Mapping[str, Array]) -> int:
-    """The CRC-32 of the names and the bytes of arrays, in order."""
+    """Returns the CRC-32 of the names and the bytes of arrays, in order."""
     crc = 0
     for arrays in data:
         for name, array in arrays.items():
@@ -86,7 +86,10 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Position]:
-    """The state in a checkpoint, and the position of the run. Raises `InputError` if the file is not a checkpoint."""
+    """Returns the state in a checkpoint, and the position of the run.
+
+    Raises `InputError` if the file is not a checkpoint.
+    """
     state = read_weights(path)
     try:
         position = Position(**json.loads(notes_in(path)[RUN]))

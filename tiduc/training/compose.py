@@ -15,7 +15,7 @@ from tiduc.program import Program, from_module
 def compose(
     model: Program, loss: Program, given: Sequence[OutputPort], updated: Sequence[OutputPort]
 ) -> Program:
-    """A program that calls `model` and then `loss`.
+    """Returns a program that calls `model` and then `loss`.
 
     (the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`)
 

@@ -33,7 +33,7 @@ _SCALING = ("stablehlo.multiply", "stablehlo.divide")
 
 
 def identity_of(model: Program) -> str:
-    """A hash of a model's ops, their attributes and operands, and the names and types of the weights.
+    """Returns a hash of a model's ops, their attributes and operands, and the names and types of the weights.
 
     The hash depends on the values of float splat constants, such as slopes and rates of dropout. It does not depend on
     constants that scale a sum, such as the divisor of a mean over a batch, on shapes, on bounds of slices, on integer
@@ -97,14 +97,17 @@ class _Lines:
 
 
 def _number(value: ir.Attribute) -> str:
-    """The value of a float splat constant as text. Returns "constant" for any other constant."""
+    """Returns the value of a float splat constant as text. Returns "constant" for any other constant."""
     if is_splat(value) and is_float(value.type):
         return repr(splat_number(value))
     return "constant"
 
 
 def _described(op: Definition | ir.Operation) -> str:
-    """The text of an op: its name and its attributes, except sizes, names of functions, and attributes of dialects."""
+    """Returns the text of an op, which has its name and attributes.
+
+    Sizes, names of functions, and attributes of dialects are left out.
+    """
     names = sorted(name for name in op.attributes if "." not in name and name not in _SIZES)
     texts = {name: str(readable(op.attributes, name)) for name in names}
     return " ".join((op.name, *(f"{name}={text}" for name, text in texts.items() if "@" not in text)))

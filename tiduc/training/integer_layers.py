@@ -78,7 +78,7 @@ def _scaled(arrays: set[IrValue], product: ir.Operation) -> tuple[set[IrValue], 
 
 
 def _arrays(weight: IrValue) -> set[IrValue]:
-    """The inputs and constants from which a weight is computed.
+    """Returns the inputs and constants from which a weight is computed.
 
     Returns an empty set if an op that is not in `_SCALING` takes part in the computation.
     """

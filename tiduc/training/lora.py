@@ -44,7 +44,7 @@ _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensi
 
 @stage
 def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
-    """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
+    """Returns the model with an adapter for each linear layer whose name matches one of the patterns `layers`.
 
     `layers` are patterns as for file names. As in peft, A has a uniform distribution (Kaiming initialization). Its
     values depend only on `seed`, the layer's name and the shape of A. Raises `RequestError` if a pattern matches no
@@ -165,7 +165,7 @@ def _adapt(layer: Layer, a: Tensor, b: Tensor, scale: Tensor) -> None:
 
 
 def _next(op: ir.Operation) -> ir.OpView:
-    """The op that follows `op` in its block. `op` must not be the terminator."""
+    """Returns the op that follows `op` in its block. `op` must not be the terminator."""
     following = iter(op.operation.block.operations)
     while next(following).operation != op.operation:
         pass
@@ -188,7 +188,7 @@ class Adapters:
 
 
 def is_adapted(state: Mapping[str, Array]) -> bool:
-    """Whether the state of a training step has adapters."""
+    """Returns whether the state of a training step has adapters."""
     return ALPHA in state and any(name.endswith(_A) for name in state)
 
 
@@ -226,7 +226,7 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 
 
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights of the model by name. The weight of an adapted layer is W + alpha / r B A.
+    """Returns the weights of the model by name. The weight of an adapted layer is W + alpha / r B A.
 
     Raises `RequestError` if an adapted layer stores its weight as integers.
     """
@@ -247,7 +247,7 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _last(state: Mapping[str, Array], name: str) -> str:
-    """The name of the input that a training step added as `name`.
+    """Returns the name of the input that a training step added as `name`.
 
     If a weight of the model is called `name`, the input is called `name.2`, and so on.
     """

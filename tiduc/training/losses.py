@@ -45,7 +45,7 @@ UPDATED = ".updated"
 
 @stage
 def with_loss(model: Program, loss: str | Program) -> Program:
-    """The program (inputs..., targets...) -> (loss, the model's outputs whose names end in `UPDATED`).
+    """Returns the program (inputs..., targets...) -> (loss, the model's outputs whose names end in `UPDATED`).
 
     `loss` is a key of `LOSSES`, "none", or a program. Raises `RequestError` for an unknown loss, and if the number or
     the types of the model's other outputs do not fit the loss.
@@ -101,7 +101,7 @@ def _softmax_cross_entropy(b: StablehloBuilder, y: Value, key: str) -> tuple[Any
 
 
 def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value) -> Value:
-    """The mean of the losses whose targets are not `IGNORED`.
+    """Returns the mean of the losses whose targets are not `IGNORED`.
 
     The mean is NaN if another target is not a class number.
     """
@@ -127,7 +127,7 @@ def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type)
 
 
 def wide(type_: ir.FloatType) -> ir.FloatType:
-    """The element type in which elements of `type_` are summed: f32 if `type_` is narrower, else `type_` itself."""
+    """Returns the element type in which elements of `type_` are summed. It is at least f32."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 

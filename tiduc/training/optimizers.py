@@ -141,7 +141,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 def optimizer(name: str, **settings: float) -> Optimizer:
-    """The optimizer `name` with some settings, such as `beta1`.
+    """Returns the optimizer `name` with some settings, such as `beta1`.
 
     Raises `RequestError` for an unknown name or setting, and for a setting that is out of range.
     """
@@ -164,12 +164,14 @@ def _is_positive(name: str, value: float) -> None:
 
 
 def without_decay(chosen: Optimizer) -> Optimizer:
-    """The optimizer with the weight decay 0. An optimizer without weight decay is returned unchanged."""
+    """Returns the optimizer with the weight decay 0. An optimizer without weight decay is returned unchanged."""
     return replace(chosen, weight_decay=0.0) if isinstance(chosen, AdamW | Lion) else chosen
 
 
 def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) -> Value:
-    """The factor min(1, largest / norm) for gradients. The norm is the Euclidean norm of all gradients together.
+    """Returns the factor min(1, largest / norm) for gradients.
+
+    The norm is the Euclidean norm of all gradients together.
 
     The result is an f32 scalar, or f64 if a gradient is f64. Unlike PyTorch's `clip_grad_norm_`, this function does not
     add 1e-6 to the norm.
@@ -185,7 +187,7 @@ def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) ->
 
 
 def scaled(b: StablehloBuilder, factor: Value, g: Value) -> Value:
-    """The gradient `g` times the scalar `factor`."""
+    """Returns the gradient `g` times the scalar `factor`."""
     return b.multiply(_filled(b, factor, g), g)
 
 

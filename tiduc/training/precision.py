@@ -48,7 +48,7 @@ _PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")
 
 @stage
 def with_precision(model: Program, precision: str) -> Program:
-    """The model with its f32 products and convolutions computed in the element type `precision`.
+    """Returns the model with its f32 products and convolutions computed in the element type `precision`.
 
     Returns the model itself for "f32". Raises `RequestError` if the precision is not in `PRECISIONS`, or if the model
     has no product or convolution of f32.
@@ -121,7 +121,7 @@ class LossScale:
         return scale.key, steps.key
 
     def initial(self) -> dict[str, Array]:
-        """The initial values of the inputs `NAMES`."""
+        """Returns the initial values of the inputs `NAMES`."""
         values = zip(self.ports, (INITIAL, 0.0), strict=True)
         return {port.name: np.array(x, np.float32) for port, x in values}
 

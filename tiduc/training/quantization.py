@@ -54,7 +54,7 @@ class Quantization:
 
     @staticmethod
     def named(text: str) -> "Quantization":
-        """The quantization for a text: int8, int4, or one of these with the size of a group, such as int4:32.
+        """Returns the quantization for a text: int8, int4, or one of these with the size of a group, such as int4:32.
 
         Raises `RequestError` for any other text, and for groups of fewer than 8 elements.
         """
@@ -100,7 +100,7 @@ class Quantization:
 
 @stage
 def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
-    """The model with codes and scales instead of the weights that are matrices and that only products read.
+    """Returns the model with codes and scales instead of the weights that are matrices and that only products read.
 
     `kind` is int8 or int4, or one of these with the size of a group, such as int4:32. Weights named in `kept` are not
     quantized. Matrices whose contracted dimension cannot be divided into such groups are not quantized, either. Raises
@@ -144,7 +144,7 @@ def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
 
 
 def _summed(weight: IrValue, turned: bool = False) -> int | None:
-    """The dimension of a matrix that products contract.
+    """Returns the dimension of a matrix that products contract.
 
     Returns None if nothing reads the matrix, or if an op reads it that is not a transpose or such a product.
     """
@@ -187,7 +187,7 @@ def _grouped(x: Array, axis: int, group: int) -> Array:
 
 
 def dequantized(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of a training state, with each dequantized weight instead of its codes and scales."""
+    """Returns the arrays of a training state, with each dequantized weight instead of its codes and scales."""
     found = dict(state)
     for code, bits in itertools.product(state, _CODES):
         name = code.removesuffix(_CODES[bits])

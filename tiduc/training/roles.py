@@ -24,12 +24,12 @@ STORED = (*STATE, FROZEN)
 
 
 def with_role(port: InputPort, role: str) -> InputPort:
-    """The input with the attribute for `role`."""
+    """Returns the input with the attribute for `role`."""
     return with_attributes(port, {ROLE: ir.StringAttr.get(role)})
 
 
 def role_of(port: InputPort) -> str:
-    """The role of an input. Returns "" if it has no role."""
+    """Returns the role of an input. Returns "" if it has no role."""
     role: Any = None if port.attributes is None else readable(ir.DictAttr(port.attributes), ROLE)
     return role.value if isinstance(role, ir.StringAttr) else ""
 

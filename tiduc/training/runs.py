@@ -165,12 +165,12 @@ class _Functions:
         return {name: self.module.put(restored(state[name], types[name])) for name in self.stored}
 
     def batch_inputs(self, function: Executable) -> list[SignatureValue]:
-        """The inputs of a function for data: those that are neither arrays of the state nor the learning rate."""
+        """Returns the inputs of a function that are neither arrays of the state nor the learning rate."""
         known = {*self.stored, RATE}
         return [value for value in function.signature.inputs if value.name not in known]
 
     def validating(self, data: Data) -> Batches:
-        """The batches of the validation data. Raises `RequestError` if the module lacks the function `loss`."""
+        """Returns the batches of the validation data. Raises `RequestError` if the module lacks the function `loss`."""
         if LOSS not in self.module:
             raise RequestError(
                 "the module evaluates no loss: give 'tiduc train-step --infer' the model in evaluation mode"
@@ -178,7 +178,7 @@ class _Functions:
         return Batches(data, self.batch_inputs(self.module[LOSS]))
 
     def validated(self, arrays: Mapping[str, DeviceArray], batches: Batches) -> float:
-        """The mean loss of all rows in `batches`. The state does not change."""
+        """Returns the mean loss of all rows in `batches`. The state does not change."""
         loss, total, count = self.module[LOSS], 0.0, 0
         for each in batches.in_order():
             given: dict[str, DeviceArray | Array] = {**arrays, **each}
@@ -225,7 +225,7 @@ class _Run:
         return Trained(final, self.records)
 
     def _resumed(self, state: Data, begin: Position) -> tuple[Data, Position]:
-        """The state and the position in the checkpoint. Returns the arguments if there is no checkpoint."""
+        """Returns the state and the position in the checkpoint. Returns the arguments if there is no checkpoint."""
         if self.checkpoint is None:
             return state, begin
         check_name(self.checkpoint)

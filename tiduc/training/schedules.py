@@ -31,27 +31,33 @@ class Schedule:
 
 
 def constant(rate: float) -> Schedule:
-    """The same learning rate in all steps."""
+    """Returns a schedule with the learning rate `rate` in all steps."""
     _check("rate", rate, 0)
     return Schedule(lambda step: rate)
 
 
 def cosine(rate: float, steps: int, end: float = 0.0) -> Schedule:
-    """A rate that decreases from `rate` to `end` as half a cosine wave. After `steps` steps, it stays at `end`."""
+    """Returns a schedule that decreases from `rate` to `end` as half a cosine wave.
+
+    After `steps` steps, the learning rate stays at `end`.
+    """
     _check("rate", rate, 0)
     _check("steps", steps, 1)
     return Schedule(lambda step: end + (rate - end) * (1 + cos(pi * min(step / steps, 1))) / 2)
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
-    """A rate that is multiplied by `factor` once in `every` steps."""
+    """Returns a schedule that begins with `rate` and multiplies it by `factor` after every `every` steps."""
     _check("rate", rate, 0)
     _check("every", every, 1)
     return Schedule(lambda step: rate * factor ** (step // every))
 
 
 def warm_up(schedule: Schedule, steps: int) -> Schedule:
-    """A linear rise to the initial rate of `schedule` during the first `steps` steps, followed by `schedule`."""
+    """Returns a schedule that increases linearly to the initial rate of `schedule`, and then follows `schedule`.
+
+    The increase takes `steps` steps.
+    """
     _check("steps", steps, 1)
     first = schedule.value(0)
     return Schedule(lambda step: first * (step + 1) / steps if step < steps else schedule.value(step - steps))
@@ -62,7 +68,7 @@ SCHEDULES = ("constant", "cosine")
 
 
 def for_run(name: str, rate: float, steps: int, rising: int = 0, end: float = 0.0) -> Schedule:
-    """The schedule `name` for a run of `steps` steps, which begins with a warm-up of `rising` steps.
+    """Returns the schedule `name` for a run of `steps` steps, which begins with a warm-up of `rising` steps.
 
     The schedule "cosine" falls to `end` at the end of the run. Raises `RequestError` for an unknown name.
     """

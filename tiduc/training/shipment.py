@@ -47,7 +47,7 @@ class TrainStep(Model):
     @computed_once
     @stage
     def module(self) -> ir.Module:
-        """The `ir.Module` with the function of the step, followed by the functions in `further`."""
+        """Returns the `ir.Module` with the function of the step, followed by the functions in `further`."""
         if not self.further:
             alone: ir.Module = super().module
             return alone

@@ -71,7 +71,9 @@ def train_step(
     identity: str = "",
     **settings: float,
 ) -> TrainStep:
-    """The training step of a model. Its `weights` are the weights of the model and the initial state of the optimizer.
+    """Returns the training step of a model.
+
+    Its `weights` are the weights of the model and the initial state of the optimizer.
 
     The initial state of the optimizer is zero. If the model draws random numbers, as dropout does, `weights` also has
     their seed, which depends on `seed`. `infer` is the model in evaluation mode; with it, the compiled step also has
@@ -129,14 +131,17 @@ def _weights_first(ports: Sequence[InputPort], weights: Mapping[str, Array]) -> 
 
 
 def _seeds(seed: int, ports: Sequence[InputPort]) -> dict[str, Array]:
-    """The initial values of the seeds `ports`. Raises `RequestError` if `seed` is out of range."""
+    """Returns the initial values of the seeds `ports`. Raises `RequestError` if `seed` is out of range."""
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
     return {port.name: random_seed(seed, i) for i, port in enumerate(ports)}
 
 
 def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
-    """The loss scale if the precision is f16, else None. Raises `RequestError` for f16 with gradient accumulation."""
+    """Returns the loss scale if the precision is f16, else None.
+
+    Raises `RequestError` for f16 with gradient accumulation.
+    """
     if precision != F16:
         return None
     if accumulate != 1:
@@ -147,7 +152,7 @@ def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
 def _gradient(
     lossy: Program, scale: LossScale | None, names: Sequence[str]
 ) -> tuple[Program, list[InputPort]]:
-    """The program that computes the loss and its gradient, and the parameters that affect the loss.
+    """Returns the program that computes the loss and its gradient, and the parameters that affect the loss.
 
     With `scale`, the gradient is that of the scaled loss. Parameters that do not affect the loss are left out, because
     weight decay would change them; PyTorch's optimizers do not change them, either. Raises `RequestError` if no
@@ -247,7 +252,7 @@ def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
 
 
 def trained_names(model: Program, train: Sequence[str], freeze: Sequence[str]) -> list[str]:
-    """The names of the parameters to train, in the order of the inputs.
+    """Returns the names of the parameters to train, in the order of the inputs.
 
     Only float inputs can be parameters. If the model has weights, only float weights can be parameters. `train` and
     `freeze` are patterns as in `train_step`. Raises `RequestError` if there is no parameter to train, and if `train`

@@ -16,7 +16,7 @@ _COLOUR = "#b35900"
 
 
 def chart(points: Sequence[tuple[int, float]], title: str) -> str:
-    """A chart of `points`, in Graphviz's language.
+    """Returns a chart of `points`, in Graphviz's language.
 
     Each point is a memory peak in bytes and a time as a multiple of the least time. The peaks must be in descending
     order.
@@ -45,7 +45,10 @@ def chart(points: Sequence[tuple[int, float]], title: str) -> str:
 
 
 def listed(points: Sequence[tuple[int, float]]) -> str:
-    """A table of `points` as text: a line for each point, with a bar whose length is proportional to the peak."""
+    """Returns a table of `points` as text.
+
+    Each point has a line with a bar whose length is proportional to the peak.
+    """
     rows = [
         (in_bytes(peak), f"{time:.2f} x", "#" * round(_BAR * peak / max(1, points[0][0])))
         for peak, time in points
@@ -78,7 +81,7 @@ class _Axis:
 def _tick(
     name: str, start: tuple[float, float], end: tuple[float, float], text: str, shift: tuple[float, float]
 ) -> list[str]:
-    """A grey line from `start` to `end`, and the label `text` at distance `shift` from `start`."""
+    """Returns a grey line from `start` to `end`, and the label `text` at distance `shift` from `start`."""
     return [
         _node(f"{name}a", start, "", GREY),
         _node(f"{name}b", end, "", GREY),

@@ -77,7 +77,7 @@ def dot(
 
 
 def is_large(picture: Picture, names: Iterable[str]) -> bool:
-    """Whether the scenes together have too many boxes for one picture."""
+    """Returns whether the scenes together have too many boxes for one picture."""
     return sum(len(picture.scenes[name].boxes) for name in names) > TOGETHER
 
 
@@ -150,7 +150,10 @@ def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]
 
 
 def _note(scene: Scene, id_: str) -> str:
-    """The text of a note: the scene of a box and its op, or a reference such as `@main::@x` if the box is no op."""
+    """Returns the text of a note.
+
+    It is the scene of a box and its op, or a reference such as `@main::@x` if the box is not an op.
+    """
     box = scene.boxes[id_]
     if box.kind in OPS:
         return f"{scene.name}: {box.name}" + (f" @{box.symbol}" if box.symbol else "")
@@ -184,7 +187,7 @@ def _box(box: Box, file: str) -> dict[str, str]:
 
 
 def _label(box: Box, file: str) -> str:
-    """The label of a box in Graphviz's markup.
+    """Returns the label of a box in Graphviz's markup.
 
     The first line has the name and the types. Lines in a smaller font have constants, attributes, location and note.
     """
@@ -207,7 +210,7 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """The Graphviz statement for an arrow.
+    """Returns the Graphviz statement for an arrow.
 
     With `upwards`, the ends are exchanged, because Graphviz draws the end of an edge below its start.
     """
@@ -233,7 +236,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The operand numbers that are shown at the arrows into a box.
+    """Returns the operand numbers that are shown at the arrows into a box.
 
     They are shown only if the box reads different values and the order of its operands matters.
     """
@@ -269,7 +272,7 @@ def quoted(text: str) -> str:
 
 
 def _attributes(said: Mapping[str, str]) -> str:
-    """A list of Graphviz attributes. A label in angle brackets is markup and therefore not quoted."""
+    """Returns a list of Graphviz attributes. A label in angle brackets is markup and therefore not quoted."""
     return " ".join(
         f"{name}={value if name == 'label' and value.startswith('<') else quoted(value)}"
         for name, value in said.items()
@@ -277,7 +280,7 @@ def _attributes(said: Mapping[str, str]) -> str:
 
 
 def place(where: str, file: str) -> str:
-    """The location `where`, without the name of the file if the file is `file`."""
+    """Returns the location `where`, without the name of the file if the file is `file`."""
     if file and where.startswith(f"{file}:"):
         return where.removeprefix(file)
     return where

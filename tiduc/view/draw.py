@@ -31,7 +31,10 @@ def fitting(sources: list[str]) -> list[tuple[str, str]]:
 
 
 def _scale(svg: str) -> float:
-    """The factor by which a drawing has to be scaled to fit into the window. It is less than 1 for large drawings."""
+    """Returns the factor by which a drawing has to be scaled to fit into the window.
+
+    It is less than 1 for large drawings.
+    """
     size = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', svg)
     assert size is not None, "Graphviz writes the size of each drawing"
     return min(room / float(length) for room, length in zip(_WINDOW, size.groups(), strict=True))
@@ -47,7 +50,7 @@ def draw(sources: list[str]) -> list[str]:
 
 
 def draw_png(source: str) -> bytes:
-    """The bytes of a PNG file for a source. Raises the errors of `draw`."""
+    """Returns the bytes of a PNG file for a source. Raises the errors of `draw`."""
     return _graphviz([source], "png")
 
 

@@ -96,7 +96,7 @@ def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow that starts at the nearest op that is not removed. Its label names the removed ops."""
+    """Returns the arrow that starts at the nearest op that is not removed. Its label names the removed ops."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
@@ -106,7 +106,7 @@ def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
 
 
 def _arrow_label(passed: list[Box]) -> str:
-    """The label of an arrow: the names of the removed ops, and the last op's type.
+    """Returns the label of an arrow: the names of the removed ops, and the last op's type.
 
     If consecutive ops have equal names, the name is listed once.
     """
@@ -160,7 +160,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 def _operands(
     scene: Scene, inner: Scene, ids: list[str], into: dict[str, list[Arrow]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """The field `operands` of the fold of the stretch `ids`.
+    """Returns the field `operands` of the fold of the stretch `ids`.
 
     For each value that the stretch reads, it has the box in the scene `inner` that represents the value, and the
     value's name and type.
@@ -236,7 +236,7 @@ def _letter(box: Box) -> Hashable:
 def _cut(
     boxes: list[Box], position: dict[str, int], into: dict[str, list[Arrow]], start: int, end: int
 ) -> int:
-    """The number of values that a stretch reads from ops outside it."""
+    """Returns the number of values that a stretch reads from ops outside it."""
     sources = {
         (arrow.source, arrow.result)
         for box in boxes[start:end]
@@ -247,7 +247,7 @@ def _cut(
 
 
 def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
-    """For each stretch, whether the arrows into its boxes connect it as they connect most of the stretches."""
+    """Returns, for each stretch, whether the arrows into its boxes connect it as they connect most of the stretches."""
 
     def shape(ids: list[str]) -> Hashable:
         at = {box: i for i, box in enumerate(ids)}
@@ -264,7 +264,7 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[boo
 
 
 def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> Scene:
-    """A new scene with the boxes of the first stretch, and boxes for its inputs and outputs."""
+    """Returns a new scene with the boxes of the first stretch, and boxes for its inputs and outputs."""
     first = set(stretches[0])
     inner = Scene(f"{scene.name}/{name}", "fold", title)
     sources: dict[tuple[str, int], str] = {}
@@ -336,7 +336,7 @@ def _replace(
 
 
 def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
-    """The arrow with new ends. `source` and `target` are the ids of folds; None leaves an end unchanged.
+    """Returns the arrow with new ends. `source` and `target` are the ids of folds; None leaves an end unchanged.
 
     The result number of an arrow from a fold is 0. The operand number of an arrow to a fold is 0, and this arrow has no
     label.
@@ -352,7 +352,7 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 
 
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
-    """A fold for `boxes`. `leaving` has the ids of boxes that are read outside the fold.
+    """Returns a fold for `boxes`. `leaving` has the ids of boxes that are read outside the fold.
 
     The types of the fold are the types of these boxes.
     """

@@ -20,7 +20,7 @@ OVERVIEW = "all graphs"
 
 
 def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> str:
-    """A web page with the scenes `names` and all scenes that their boxes open.
+    """Returns a web page with the scenes `names` and all scenes that their boxes open.
 
     With `fold`, large scenes are split into parts, so that they are legible in a window. If the scenes are a program
     and its derivative, the page first shows both side by side.
@@ -53,7 +53,10 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The scenes `names`, and all scenes that users can reach from them by opening boxes. Each name occurs once."""
+    """Returns the scenes `names`, and all scenes that users can reach from them by opening boxes.
+
+    Each name occurs once.
+    """
     reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:

@@ -36,12 +36,12 @@ _PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
 
 
 def type_name(type_: ir.RankedTensorType) -> str:
-    """The text of a tensor type without `tensor<>`, such as `2x16xf32`."""
+    """Returns the text of a tensor type without `tensor<>`, such as `2x16xf32`."""
     return str(type_).removeprefix("tensor<").removesuffix(">")
 
 
 def title(op: IrOp) -> str:
-    """The title of an op: its name, and its callee, comparison direction or reducer if there is one."""
+    """Returns the title of an op: its name, and its callee, comparison direction or reducer if there is one."""
     name = name_of(op)
     called = callees(op)
     if called:
@@ -57,7 +57,7 @@ def title(op: IrOp) -> str:
 
 
 def reducer(op: IrOp) -> str:
-    """The name of the op that a reduction applies, such as `stablehlo.add`.
+    """Returns the name of the op that a reduction applies, such as `stablehlo.add`.
 
     Returns "" unless the op has one region, and this region has one op besides the terminator.
     """
@@ -68,7 +68,10 @@ def reducer(op: IrOp) -> str:
 
 
 def attributes(op: IrOp, width: int = _LINE) -> str:
-    """The text of an op's attributes, except attributes that its title contains and attributes with default values."""
+    """Returns the text of the attributes of an op.
+
+    Attributes in its title, and attributes with default values, are left out.
+    """
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":
@@ -86,21 +89,21 @@ def attributes(op: IrOp, width: int = _LINE) -> str:
 
 
 def _slice(op: IrOp) -> str:
-    """The ranges of a slice in StableHLO's syntax, such as [0:8:2, 1:3]."""
+    """Returns the ranges of a slice in StableHLO's syntax, such as [0:8:2, 1:3]."""
     names = "start_indices", "limit_indices", "strides"
     rows = zip(*(list(op.attributes[name]) for name in names), strict=True)
     return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in rows) + "]"
 
 
 def _dot_general(op: IrOp) -> str:
-    """The contracting dimensions and the batching dimensions, such as `over [1] x [0], batch [0] x [2]`."""
+    """Returns the contracting dimensions and the batching dimensions, such as `over [1] x [0], batch [0] x [2]`."""
     of = Contraction.of(op)
     batches, summed = (" x ".join(str(list(own)) for own in pair) for pair in (of.batches, of.summed))
     return f"over {summed}, batch {batches}" if of.batches[0] else f"over {summed}"
 
 
 def clipped(text: str, width: int) -> str:
-    """The text, cut to `width` characters if it is longer. A text that was cut ends with an ellipsis."""
+    """Returns the text, cut to `width` characters if it is longer. A text that was cut ends with an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -119,7 +122,7 @@ def _bare(attribute: ir.Attribute) -> str:
 
 
 def literal(op: IrOp) -> str | None:
-    """The text of a splat constant, or of a vector constant with at most `SHOWN` elements.
+    """Returns the text of a splat constant, or of a vector constant with at most `SHOWN` elements.
 
     Returns None for other constants and other ops.
     """
@@ -144,7 +147,7 @@ def _number(x: float) -> str:
 
 
 def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: str) -> list[str]:
-    """The names of a function's arguments or results.
+    """Returns the names of a function's arguments or results.
 
     A name is that in the attribute `tidu.name` or, for arguments, in the location. Otherwise it is `default` and a
     number, such as `arg0`.
@@ -162,12 +165,12 @@ def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: s
 
 
 def said_of_place(location: ir.Location) -> str:
-    """The quoted names in a location, such as the scopes that frontends write. Names of files are left out."""
+    """Returns the quoted names in a location, such as the scopes that frontends write. Names of files are left out."""
     return " ".join(dict.fromkeys(_PLACES.findall(str(location))))
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes as text, such as "1.5 KiB", in the largest unit in which the number is at least 1.
+    """Returns a number of bytes as text, such as "1.5 KiB", in the largest unit in which the number is at least 1.
 
     Returns "dynamic" for None.
     """

@@ -15,7 +15,7 @@ from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 
 def listing(picture: Picture, names: list[str]) -> str:
-    """The text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
+    """Returns the text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
     owner = picture.owner()
     spelled = {box: text for scene in picture.scenes.values() for box, text in _spelled(scene).items()}
     return "\n".join(
@@ -64,7 +64,7 @@ def _lines(picture: Picture, scene: Scene, spelled: dict[str, str], owner: dict[
 
 
 def _assignment(box: Box, name: str, operands: list[str]) -> str:
-    """The line for one op.
+    """Returns the line for one op.
 
     If the detail of the box begins with a parenthesis, it lists the operands: constants are written out, and each
     other operand is a dot. The names of operands are then put in place of the dots.

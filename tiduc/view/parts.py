@@ -37,7 +37,7 @@ def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: i
 
 
 def depth(scene: Scene) -> int:
-    """The number of boxes on the longest path in a scene."""
+    """Returns the number of boxes on the longest path in a scene."""
     into = scene.into()
     level: dict[str, int] = {}
     for box in scene.boxes.values():
@@ -68,7 +68,7 @@ def _split(picture: Picture, scene: Scene, parts: int) -> list[Scene]:
 
 
 def _bounds(scene: Scene, ids: list[str], parts: int) -> list[int]:
-    """The positions in `ids` where parts begin, and the position after the last op."""
+    """Returns the positions in `ids` where parts begin, and the position after the last op."""
     live = _live(scene, ids)
     size = len(ids) / parts
     bounds = [0]

@@ -9,13 +9,16 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 
 
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
-    """The bytes of a PNG file with the scenes `names`. With `fold`, large scenes are split into parts."""
+    """Returns the bytes of a PNG file with the scenes `names`. With `fold`, large scenes are split into parts."""
     first = first_page(picture, names, fold, still=True)
     ((source, _),) = fitting([dot(first.picture, first.names, file, upward=first.upward)])
     return png_of(source)
 
 
 def png_of(source: str) -> bytes:
-    """The bytes of a PNG file for a drawing in Graphviz's language, with 144 dots per inch and a white background."""
+    """Returns the bytes of a PNG file for a drawing in Graphviz's language.
+
+    The picture has 144 dots per inch and a white background.
+    """
     head, rest = source.split("\n", 1)
     return draw_png(f"{head}\n{_DOTS}{rest}")

@@ -258,7 +258,7 @@ class _Reader:
         scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))
 
     def outer(self, scene: Scene, source: Box) -> Box:
-        """The box in the scene of a region for a value from outside the region."""
+        """Returns the box in the scene of a region for a value from outside the region."""
         key = scene.name, source.id
         if key not in self.outers:
             said = {"types": source.types, "activity": source.activity, "place": source.place}
@@ -300,5 +300,5 @@ def _blocks(op: IrOp) -> Iterator[Any]:
 
 
 def _spelled(ref: ir.SymbolRefAttr) -> str:
-    """The text of a reference, without the quotes that MLIR prints around unusual names."""
+    """Returns the text of a reference, without the quotes that MLIR prints around unusual names."""
     return "::".join(f"@{name}" for name in ref.value)

@@ -48,7 +48,9 @@ class RepeatedStretch:
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
 ) -> RepeatedStretch | None:
-    """The stretch of at least `shortest` letters with the highest worth. Returns None if no stretch occurs twice.
+    """Returns the stretch of at least `shortest` letters with the highest worth.
+
+    Returns None if no stretch occurs twice.
 
     In a row of equal layers, a stretch may begin at any position of a layer. Of these stretches, the function returns
     the one for which the sum of `cut(start, end)` over its occurrences is least.
@@ -75,7 +77,10 @@ def _numbered(letters: Sequence[Hashable]) -> list[int]:
 
 
 def _automaton(text: Sequence[int]) -> list[_State]:
-    """The suffix automaton of a text. Each state has the number of occurrences, which may overlap, of its stretches."""
+    """Returns the suffix automaton of a text.
+
+    Each state has the number of occurrences, which may overlap, of its stretches.
+    """
     states = [_State(0, -1, -1)]
     last = 0
     for end, letter in enumerate(text):
@@ -104,7 +109,7 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The greatest and the least length of a state's stretches with at least `shortest` letters.
+    """Returns the greatest and the least length of a state's stretches with at least `shortest` letters.
 
     `shorter` is the length of the state's suffix link. All stretches of the state are longer.
     """
@@ -112,7 +117,7 @@ def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
 
 
 def _occurrences(text: Sequence[int], start: int, length: int) -> RepeatedStretch:
-    """The occurrences of the stretch at `start`, chosen greedily from the left so that they do not overlap."""
+    """Returns the occurrences of the stretch at `start`, chosen greedily from the left so that they do not overlap."""
     stretch = list(text[start : start + length])
     starts, at = [], 0
     first = stretch[0]

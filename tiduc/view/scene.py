@@ -113,5 +113,5 @@ class Picture:
 
 
 def moved(arrow: Arrow, source: str | None = None, target: str | None = None) -> Arrow:
-    """A copy of the arrow with the new ends `source` and `target`. None leaves an end unchanged."""
+    """Returns a copy of the arrow with the new ends `source` and `target`. None leaves an end unchanged."""
     return replace(arrow, source=source or arrow.source, target=target or arrow.target)

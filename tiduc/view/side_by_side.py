@@ -34,7 +34,7 @@ class SideBySide:
 
 
 def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
-    """A new picture of the first graph in `names` and the last derivative in `names`, side by side.
+    """Returns a new picture of the first graph in `names` and the last derivative in `names`, side by side.
 
     Returns None if `names` contains no derivative of another graph.
     """
@@ -102,7 +102,10 @@ def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
 
 
 def _runs_backward(primal: Scene, derivative: Scene) -> bool:
-    """Whether the derivative tends to read the values of the program in reverse order (negative correlation)."""
+    """Returns whether the derivative reads the values of the program mostly in reverse order.
+
+    This is the case if the correlation of the two orders is negative.
+    """
     at = {id_: i for i, id_ in enumerate(primal.boxes)}
     to = {id_: i for i, id_ in enumerate(derivative.boxes)}
     pairs = [(at[a.source], to[a.target]) for a in derivative.arrows if a.source in at and a.target in to]

@@ -22,7 +22,7 @@ _ATTRIBUTES = 100  # the length of the text of attributes, in characters
 
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
-    """The text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
+    """Returns the text of the scenes `names` and of all scenes that their boxes open. Each scene occurs once."""
     return "\n".join("\n".join(_lines(picture, scene, file)) + "\n" for scene in picture.opened(names))
 
 
@@ -59,7 +59,7 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The roots of the trees: outputs, then other boxes without readers, such as ops with side effects.
+    """Returns the roots of the trees: outputs, then other boxes without readers, such as ops with side effects.
 
     Inputs without readers are last.
     """

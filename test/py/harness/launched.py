@@ -14,7 +14,7 @@ IDENTITY = """func.func @main(%w: tensor<8x16xf32>) -> (tensor<8x16xf32> {tidu.n
 
 
 def without_launchers() -> dict[str, str]:
-    """The environment of this process without the variables of launchers."""
+    """Returns the environment of this process without the variables of launchers."""
     own = (*[name for each in LAUNCHERS for name in (each.index, each.count)], ADDRESS)
     return {name: value for name, value in os.environ.items() if name not in own}
 
