@@ -53,7 +53,10 @@ class Shape(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """The padding on each side. For an odd window, it preserves the size of the image at stride 1; else it is 0."""
+        """The padding on each side.
+
+        For an odd window, it preserves the size of the image at stride 1. For an even window, it is 0.
+        """
         return self.dilation * (self.window // 2) if self.window % 2 else 0
 
 

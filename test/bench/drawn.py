@@ -4,8 +4,8 @@ The seed, by default the date, determines the architectures, so that nobody can 
 are architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
 and numbers of layers. The seed also determines the height and width of images and the length of texts. The gradient of
 a scalar with respect to all weights, in f32 and on one thread, is measured as in `real_sizes.py`. Each architecture
-runs in its own process. The journal has a line for each architecture of all runs. With --write, a table of the journal
-is written to docs/benchmarks.md.
+runs in a separate process. The journal has a line for each architecture of all runs. With --write, a table of the
+journal is written to docs/benchmarks.md.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def records(journal: Path) -> list[Record]:
 def ratios(rows: Sequence[Record], kind: str, way: str) -> list[float]:
     """Returns, for each row, tiduc's figure divided by the figure of another way.
 
-    Leaves out rows that lack a figure.
+    Leaves out rows without one of these figures.
     """
     return [row[kind][TIDUC] / row[kind][way] for row in rows if way in row[kind] and row[kind][way] > 0]
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class Network(NamedTuple):
-    """A network. `make` creates its module, and `training` tells whether it is in training mode.
+    """A network. `make` creates its module, and `training` states whether it is in training mode.
 
     `shape` is the shape of the input: images with channels first or, if `vocabulary` is not 0, tokens.
     """

@@ -34,7 +34,7 @@ def chain(layers: int) -> Program:
 
 
 def mlp(layers: int) -> Program:
-    """Returns a loss of a multilayer perceptron with `layers` layers, each with its own weights and biases."""
+    """Returns a loss of a multilayer perceptron with `layers` layers, each with separate weights and biases."""
 
     def function(*arguments: Any) -> Any:
         *params, x = arguments

@@ -226,7 +226,10 @@ def _change(holder: Any, key: Any, draw: Random, places: list[tuple[Any, Any]]) 
 
 
 def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Adds something that a reader must not run: code, an expression that takes too long, or a call of a function."""
+    """Adds something that a reader must not run.
+
+    It is code, an expression whose evaluation is slow, or a call of a function.
+    """
     try:
         document = json.loads(parts[MODEL])
         graph = document["graph_module"]["graph"]

@@ -62,7 +62,7 @@ class Case:
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """The multiples of the tangent dx by which x is moved for the evaluations. The first one is 0."""
+        """The multiples of the tangent dx that are added to x for the evaluations. The first one is 0."""
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:

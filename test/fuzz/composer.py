@@ -1,6 +1,6 @@
 """Composes random StableHLO programs of ops on a few small real or complex inputs.
 
-Each value has a known bound on the magnitude of its elements; the bound of inputs is 1.5. A value whose bound exceeds 4
+Each value has a known bound on the magnitude of its elements. The bound of inputs is 1.5. A value whose bound exceeds 4
 is scaled down. Operands of functions are away from their poles and branch cuts. Therefore, all derivatives are
 moderate, and central differences are accurate enough to check them, except near a kink.
 """

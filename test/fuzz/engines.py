@@ -152,7 +152,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Prepares each program for StableHLO's reference interpreter, or for XLA if the interpreter lacks an op."""
+    """Prepares each program for StableHLO's reference interpreter, or for XLA if the interpreter cannot run an op."""
     from harness.xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted

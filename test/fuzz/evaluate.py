@@ -67,7 +67,7 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
     """Returns the verdicts on programs. `texts` are pairs of a seed and a program.
 
-    If the programs fail together, each is checked by itself.
+    If the programs fail together, each is checked separately.
     """
     verdicts: list[Verdict | None] = []
     cases: list[Case] = []
@@ -100,7 +100,7 @@ def sweep(
 ) -> Iterator[tuple[int, Verdict]]:
     """Yields each seed and the verdict on its program.
 
-    If a group of programs ends a worker, each program of the group is checked by itself.
+    If a group of programs ends a worker, each program of the group is checked separately.
     """
     size = batch or BATCH[engine]
     groups = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]

@@ -213,7 +213,7 @@ def fuzz(
     """Calls programs in a worker. Yields the name of each program, and the outcomes and messages of its calls.
 
     All programs are in one module. After a crash, the other programs are called again. If the module does not compile,
-    each program is compiled by itself.
+    each program is compiled separately.
     """
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:

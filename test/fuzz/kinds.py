@@ -28,7 +28,7 @@ _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 class Case:
     """An input: its files by name, and the operations to run, which read the first file.
 
-    An operation is the name of a Python operation, or the arguments of a command line. `has_places` tells whether
+    An operation is the name of a Python operation, or the arguments of a command line. `has_places` states whether
     errors about the input must have locations. `prepare` is called with the folder of the input before an operation.
     """
 

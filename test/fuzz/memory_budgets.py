@@ -8,9 +8,9 @@ For each seed, the VJP of a random program and the VJP of its VJP are evaluated 
 - two random fractions of the memory peak, or the least feasible budget if a fraction is infeasible;
 - the memory peak, where all cheap values are recomputed, regardless of their size and gain.
 
-StableHLO's reference interpreter evaluates the programs, or XLA if the interpreter lacks an op. Since the interpreter
-runs op by op, the values of programs without loops should be equal bit for bit. Equal values and close values are
-counted separately. Neither is an error.
+StableHLO's reference interpreter evaluates the programs, or XLA if the interpreter cannot run an op. Since the
+interpreter runs op by op, the values of programs without loops should be equal bit for bit. Equal values and close
+values are counted separately. Neither is an error.
 """
 
 import argparse

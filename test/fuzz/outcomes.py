@@ -58,7 +58,7 @@ class Outside(BaseException):
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """Returns a finding. Its signature consists of the category, the place, and the first line of the detail.
+    """Returns a finding. Its signature consists of the category, the location, and the first line of the detail.
 
     Types, numbers and quoted texts in this line are left out.
     """

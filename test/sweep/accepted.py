@@ -7,7 +7,7 @@ random arguments in a separate process. The results are compared with those of t
 the interpreter lacks an op. The verdicts:
 
     right       the results agree
-    wrong       a result differs, an exception is raised, or the process dies or takes too long
+    wrong       a result differs, an exception is raised, or the process dies or exceeds the time limit
     compiles    the program compiles, but there is no reference result
     not run     the program compiles, but the runtime raises a `TiducError`
     refused     tiduc or the compiler refuses the program
@@ -127,7 +127,7 @@ def expected(op: str, text: str, kind: str) -> Any:
 
 
 class Worker:
-    """A worker process that calls functions. It is replaced if it dies or takes too long."""
+    """A worker process that calls functions. It is replaced if it dies or exceeds the time limit."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None

@@ -95,7 +95,7 @@ def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
 
 
 def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
-    """Runs the architectures that the journal lacks, adds their records, and returns all records.
+    """Runs the architectures that are not in the journal, adds their records, and returns all records.
 
     No architecture is started after the time limit.
     """

@@ -2,9 +2,10 @@
 
 DIRECTORY has the repository `data-apis/array-api-tests` with its submodule `array-api`. The tests also need the
 packages `ndindex` and `pytest-json-report`. They test the namespace `tiduc.eager.array_api`. StableHLO's interpreter
-runs the ops. IREE runs the Fourier transforms and the factorizations, which the interpreter lacks. The sweep writes
-docs/array_api.md. The exit status is 1 if a test fails for a reason that `REASONS` lacks. With `--examples N`, each
-test runs on N random inputs. With `--only PATTERN`, only some tests run, and the page is printed instead of written.
+runs the ops. IREE runs the Fourier transforms and the factorizations, which the interpreter cannot run. The sweep
+writes docs/array_api.md. The exit status is 1 if a test fails for a reason that is not in `REASONS`. Each test runs
+on N random inputs with `--examples N`. With `--only PATTERN`, only matching tests run, and the page is printed instead
+of written.
 """
 
 import argparse
@@ -72,7 +73,7 @@ class Outcome:
 
 
 class Mixed(Interpreter):
-    """An executor that runs graphs with the interpreter, or with IREE if the interpreter lacks an op of the graph."""
+    """An executor that runs graphs with the interpreter, or with IREE if the interpreter cannot run an op."""
 
     def __init__(self) -> None:
         super().__init__()

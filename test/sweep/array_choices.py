@@ -28,7 +28,7 @@ def extremes(element: str) -> tuple[int, int]:
 class Choices(Statements):
     """Draws constants, shapes and indices.
 
-    Integers are arbitrary, and integer ops may overflow. Floats are whole numbers whose magnitude is at most `LARGEST`.
+    Integers are arbitrary, and integer ops may overflow. Floats are integers whose magnitude is at most `LARGEST`.
     """
 
     limit: int

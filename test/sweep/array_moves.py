@@ -217,7 +217,7 @@ class Moves(Choices):
         return self.op("clamp", [self.constant(kind, 0), indices, self.broadcast(limits, d, kind)], kind)
 
     def _pairwise(self, kinds: list[Kind], ops: list[str]) -> str:
-        """Returns the text of a region that combines pairs of scalars, each pair by its own op."""
+        """Returns the text of a region that combines pairs of scalars, each pair by another op."""
 
         def fill(*scalars: Value) -> list[Value]:
             xs, ys = scalars[: len(kinds)], scalars[len(kinds) :]

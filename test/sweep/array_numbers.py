@@ -126,7 +126,7 @@ class Numbers(Moves):
     # ---- along dimensions
 
     def _reduced(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Adds a reduction of one to three arrays, each by its own op."""
+        """Adds a reduction of one to three arrays, each by another op."""
         draw, rank = self.random, len(kind.shape)
         along = sorted(draw.sample(range(rank), draw.randint(0, rank)))
         count = Kind(tuple(kind.shape[i] for i in along), "i1").size

@@ -1,7 +1,7 @@
 """Random StableHLO programs of array ops, without loops.
 
 Arrays have arbitrary shapes and at most `LIMIT` elements. Some arguments are so large that rewrites of large arrays
-apply to them. Integers are arbitrary. Floats are small whole numbers, so that all results are exact. A function may
+apply to them. Integers are arbitrary. Floats are small integers, so that all results are exact. A function may
 return an argument, one value twice, or several views of one array. A result may alias an argument.
 
 Some programs contain infinities and NaN. These programs have no complex numbers, argmax or convolutions, because their
@@ -61,7 +61,7 @@ class ArrayProgram(Windows):
     """A random module. Its text is `text`, and its function `main` has up to five arguments."""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
-        """`without` lists the element types for which the target lacks functions such as sine."""
+        """`without` lists the element types for which the target has no functions such as sine."""
         super().__init__(Random(seed), smooth=False)
         draw, self.without = self.random, without
         self.limit = LIMIT

@@ -38,7 +38,7 @@ def summary(counts: Mapping[str, int]) -> str:
 def counts_in(text: str) -> dict[str, int]:
     """Returns the counts in a sweep's output.
 
-    If several lines have counts, the last one is read; if none has, returns {}.
+    If several lines have counts, the last line is read. If no line has counts, returns {}.
     """
     for line in reversed(text.splitlines()):
         of_pytest = _PYTEST.match(line)

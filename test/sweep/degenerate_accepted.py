@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Accepted(NamedTuple):
     """An intended difference from PyTorch, for functions whose names match `pattern`.
 
-    Derivatives of this and higher orders may differ; order 0 is the value. `kinds` are the kinds of inputs for which
+    Derivatives of this and higher orders may differ. Order 0 is the value. `kinds` are the kinds of inputs for which
     they may differ. If `is_nan`, only elements that are infinite or NaN in tiduc's result may differ.
     """
 

@@ -2,7 +2,7 @@
 
 A record (`backends/iree/fault.py`) describes a fault of IREE. Its witness is a program that shows the fault. This sweep
 compiles and runs each witness with IREE, without tiduc's workarounds. If the results are right, the workaround for the
-fault can be removed, and the sweep prints the record. Each witness runs in a process of its own, because IREE may
+fault can be removed, and the sweep prints the record. Each witness runs in a separate process, because IREE may
 crash.
 """
 
@@ -42,7 +42,7 @@ def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
 def _right(names: Iterable[str]) -> list[str]:
     """Returns the witnesses for which IREE computes right results without workarounds.
 
-    Each witness runs in its own process.
+    Each witness runs in a separate process.
     """
     processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
     for process in processes.values():

@@ -3,10 +3,11 @@
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
 JAX exports each harness to StableHLO. tiduc derives the JVP and the VJP of the program, XLA runs them, and the results
-are compared with `jax.jvp` and `jax.vjp` for random tangents and cotangents. Derivatives that JAX lacks are checked by
-central differences and the adjoint identity. In bf16 and f16, tiduc's errors may be at most about twice as large as
-JAX's. Harnesses run in a worker process, which is replaced if it dies or takes too long. With `--sample N`, N harnesses
-of each primitive and element type run. With `--order 2`, the JVP and the VJP of the VJP are checked. The categories:
+are compared with `jax.jvp` and `jax.vjp` for random tangents and cotangents. Derivatives that JAX does not have are
+checked by central differences and the adjoint identity. In bf16 and f16, tiduc's errors may be at most about twice as
+large as JAX's. Harnesses run in a worker process, which is replaced if it dies or exceeds the time limit. With
+`--sample N`, N harnesses of each primitive and element type run. With `--order 2`, the JVP and the VJP of the VJP are
+checked. The categories:
 
     ok          both derivatives agree
     expected    a derivative differs, and EXPECTED or SINGULAR has the reason

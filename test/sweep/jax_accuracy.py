@@ -105,7 +105,7 @@ def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) ->
 def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str, list[Worst] | str]]:
     """Differentiates functions in one program, and yields the largest errors of each function.
 
-    If the program fails, each half of the functions gets a program of its own. A function whose own program fails
+    If the program fails, each half of the functions gets a separate program. A function whose own program fails
     yields the error message.
     """
     grids = [points(FUNCTIONS[name], dtype) for name in names]

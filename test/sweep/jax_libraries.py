@@ -233,7 +233,7 @@ def read(journal: Path | None, engine: str) -> dict[tuple[str, str], dict[str, A
 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yields a row for each part of each case. Only parts that the journal lacks, or that failed, run."""
+    """Yields a row for each part of each case. Only parts that are not in the journal, or that failed, run."""
     known = read(given.journal, given.engine)
     for case in cases():
         if not re.search(given.only, case.name) or not all(map(find_spec, case.needs)):

@@ -27,7 +27,9 @@ class Program(Statements):
     """A random module. The arguments of its function `main` are arrays of up to three kinds, and a trip count."""
 
     def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = (), levels: int = 1) -> None:
-        """With `smooth`, the program is differentiable. `without` lists the element types that the target lacks.
+        """With `smooth`, the program is differentiable.
+
+        `without` lists the element types that the target does not have.
 
         Calls of functions are nested at most `levels` deep.
         """

@@ -81,7 +81,7 @@ def _scaled(name: str, channels: int, position: int, rank: int, function: Callab
 
 @dataclass(frozen=True)
 class Images:
-    """Layers of images. The dimensions are batch, channels, height and width; with `last`, channels are last."""
+    """Layers of images. The dimensions are batch, channels, height and width. With `last`, channels are last."""
 
     last: bool
 

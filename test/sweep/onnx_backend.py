@@ -268,7 +268,7 @@ HELD = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def ran(program: Any, given: Sequence[Any]) -> list[Any]:
-    """Returns the results of the program on the interpreter, or on IREE if the interpreter lacks an op."""
+    """Returns the results of the program on the interpreter, or on IREE if the interpreter cannot run an op."""
     try:
         return interpreted(program, given)
     except tiduc.Unsupported:
@@ -278,7 +278,7 @@ def ran(program: Any, given: Sequence[Any]) -> list[Any]:
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
-"""The float types that NumPy lacks. The interpreter's bindings do not accept arrays of these types."""
+"""The float types that NumPy does not have. The interpreter's bindings do not accept arrays of these types."""
 
 
 def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:

@@ -82,7 +82,7 @@ Outcome = tuple[str, str]
 def text_of(case: str, target: str) -> str:
     """Returns the program of a case such as `vjp:17`.
 
-    For Vulkan, derivatives are in f32, because Vulkan lacks sine in f64.
+    For Vulkan, derivatives are in f32, because Vulkan has no sine in f64.
     """
     mode, _, seed = case.partition(":")
     derived = "vjp" in mode or "jvp" in mode
@@ -106,7 +106,7 @@ def numbers_of(case: str) -> str:
 def outcome(text: str, target: str, numbers: str) -> Outcome:
     """Returns the outcome of a program.
 
-    With "smooth" arguments, results have a tolerance; otherwise they must be equal.
+    With "smooth" arguments, results have a tolerance. Otherwise, they must be equal.
     """
     try:
         program = tiduc.load(text)
@@ -218,7 +218,10 @@ def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome
 
 
 def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeated: str = "") -> Counter[str]:
-    """Runs the cases that the journal lacks. Prints those that are neither ok nor refused, and returns the counts."""
+    """Runs the cases that are not in the journal.
+
+    Prints those that are neither ok nor refused, and returns the counts.
+    """
     counts: Counter[str] = Counter()
     before, worker = known(journal, target, repeated), new_worker()
     for case in cases:

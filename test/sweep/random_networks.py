@@ -337,7 +337,7 @@ def tried(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
 
 
 def sweep(seeds: Sequence[int], journal: Path | None = None, options: Sequence[str] = ()) -> Counter[str]:
-    """Runs the networks that the journal lacks. Prints those that are not ok, and returns the counts."""
+    """Runs the networks that are not in the journal. Prints those that are not ok, and returns the counts."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     worker, counts = Worker([sys.executable, __file__, "--work", *options]), Counter[str]()
     lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []

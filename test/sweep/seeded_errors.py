@@ -212,7 +212,7 @@ def _read(source: Source) -> Any:
 
 
 def _programs() -> Iterator[tuple[Source, str, Program]]:
-    """Yields the public functions of all files, each as a program with its own op set.
+    """Yields the public functions of all files, each as a program with a separate op set.
 
     Leaves out files that cannot be parsed, and functions that cannot be printed.
     """

@@ -5,8 +5,8 @@
 
 DIRECTORY has `.mlir` files with `check.expect_*` ops, such as `stablehlo/testdata` and `stablehlo/tests/interpret` of
 openxla/stablehlo. Optimization barriers hide constants from the compiler, which could otherwise fold the whole program.
-Several files are compiled together, or one by one if that fails. A worker process that dies or takes too long is
-replaced. With a journal, a later run continues.
+Several files are compiled together, or one by one if that fails. A worker process that dies or exceeds the time limit
+is replaced. With a journal, a later run continues.
 
     --plain      skip `tidu-legalize-for-iree`
     --sample N   run N programs of each family; the first word of a file's name is its family
@@ -183,7 +183,10 @@ def work(plain: bool, target: str) -> None:
 
 
 def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
-    """Returns the outcomes of files, from a worker. If one of several files fails, each file is run again by itself."""
+    """Returns the outcomes of files, from a worker.
+
+    If one of several files fails, each file is run again separately.
+    """
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer

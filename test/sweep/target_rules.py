@@ -3,9 +3,9 @@
     TARGET=cuda PYTHONPATH=test/py:test/sweep python -m pytest -p target_rules test/py/rules
 
 The VJP of each program with respect to all differentiable inputs is compiled for the target. Its results, which include
-the program's outputs, are compared with the results of the reference interpreter, or of XLA if the interpreter lacks an
-op. If tiduc refuses the program for the target, the test is skipped with the error message as the reason. A test in
-`CHOICES` may fail.
+the program's outputs, are compared with the results of the reference interpreter, or of XLA if the interpreter cannot
+run an op. If tiduc refuses the program for the target, the test is skipped with the error message as the reason. A test
+in `CHOICES` may fail.
 """
 
 import os

@@ -154,7 +154,7 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
 def settle(some: Sequence[Case], order: int) -> None:
     """Compiles one program for all cases, runs it, and stores the outcomes in `Case.found`.
 
-    If the program fails, each half of the cases gets a program of its own.
+    If the program fails, each half of the cases gets a separate program.
     """
     try:
         program = compiled(some, order)
@@ -200,7 +200,7 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 class Reference:
     """PyTorch's values, VJPs and VJPs of VJPs of a function, for random cotangents.
 
-    If PyTorch lacks a derivative, `arguments` and `results` are shorter.
+    If PyTorch has no derivative, `arguments` and `results` are shorter.
     """
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A worker process that answers requests. It is replaced by a new process if it dies or takes too long."""
+"""A worker process that answers requests. It is replaced by a new process if it dies or exceeds the time limit."""
 
 import json
 import resource

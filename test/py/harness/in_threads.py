@@ -2,8 +2,8 @@
 
     python in_threads.py NAME,NAME
 
-Each thread makes all calls, but begins with another one. The script prints each call that raises an error, or whose
-result differs from the result in a single thread.
+Each thread makes all calls, but begins with a different call. The script prints each call that raises an error, or
+whose result differs from the result in a single thread.
 """
 
 import pickle
