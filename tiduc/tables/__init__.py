@@ -30,7 +30,7 @@ class Checked(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A case of an op without a derivative: `what` names the missing rule, and `reason` says why it is missing."""
+    """A case of an op without a derivative: `what` names the missing rule, and `reason` states why it is missing."""
 
     op: str
     what: str

@@ -56,7 +56,7 @@ def first_bad(
     inputs: Mapping[str, Summary],
     kind: str,
 ) -> BadOrigin | None:
-    """Returns the origin of the first NaN or infinity, as `kind` says.
+    """Returns the origin of the first NaN or infinity, depending on `kind`.
 
     `of` has the summaries of sites by their numbers.
 

@@ -34,7 +34,7 @@ START = "trace.start"
 """The key of the graph input that has the number of the first iteration of the window."""
 
 PROBE = "trace.probe."
-"""The prefix of the names of the functions `probe`; there is one for each type."""
+"""The prefix of the names of the functions `probe`. There is one function for each type."""
 
 _PROBE = """
 func.func @main(%y: {0}, %e: {0}) -> {0} {{

@@ -101,7 +101,7 @@ def with_one_graph(program: Program) -> Program:
 
 
 def ran(t: Traced, regions: Sequence[int]) -> dict[int, Array]:
-    """Returns, for each region, an array of booleans that tells in which iterations of its loops the region ran.
+    """Returns, for each region, an array of booleans that states in which iterations of its loops the region ran.
 
     The array has one dimension for each loop around the region. For the body of a loop, this loop is one of them.
     """
@@ -171,7 +171,7 @@ def cotangents(
 def batches(t: Traced, sites: Sequence[int], copies: int) -> Iterator[Batch]:
     """Divides sites into batches. In each batch, `copies` arrays for each site take at most `t.limit` bytes.
 
-    A site that exceeds this limit even for one iteration is in a batch of its own.
+    A site that exceeds this limit even for one iteration is the only site in its batch.
     """
 
     def outermost(n: int) -> int:
@@ -201,7 +201,7 @@ def _within(
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Divides sites into groups that fit into the limit. Yields each group and its size in bytes.
 
-    A site that exceeds the limit is in a group of its own.
+    A site that exceeds the limit is the only site in its group.
     """
     group: list[int] = []
     total = 0

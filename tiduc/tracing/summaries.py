@@ -18,7 +18,7 @@ class Summary:
     """Facts about the arrays of one value. All fields have one dimension for each loop around the value.
 
     `norm` is the Euclidean norm. `low` and `high` are the least and the greatest finite element, or NaN if no element
-    is finite. For complex elements, they are those of the absolute values. `ran` tells in which iterations the value
+    is finite. For complex elements, they are those of the absolute values. `ran` states in which iterations the value
     was computed. In other iterations, the other fields are 0.
     """
 

@@ -21,10 +21,10 @@ class Batches:
     """The batches of a data set for a function. The first dimension of each input in `inputs` is the batch dimension.
 
     `size` is the number of rows of a batch. If the batch dimension is static, its size is this number. If it is
-    dynamic, the default is 32, or the number of rows if the data has fewer. The last batch of an epoch then has the
-    remaining rows; with a static batch dimension, the remaining rows are left out. Raises `InputError` if the arrays do
-    not fit the inputs. Raises `RequestError` if `size` differs from a static batch dimension, or if the inputs have
-    different batch dimensions.
+    dynamic, the default is 32, or the number of rows if the data has fewer rows. The last batch of an epoch then has
+    the remaining rows. With a static batch dimension, the remaining rows are left out. Raises `InputError` if the
+    arrays do not fit the inputs. Raises `RequestError` if `size` differs from a static batch dimension, or if the
+    inputs have different batch dimensions.
     """
 
     def __init__(

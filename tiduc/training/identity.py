@@ -59,7 +59,7 @@ def check_identity(text: str) -> None:
 class _Lines:
     """The lines that describe a model: one for each weight, and one for each op that depends on an input.
 
-    A constant has no line of its own. Its text is part of the line of each op that reads it. Otherwise the number of
+    A constant has no separate line. Its text is part of the line of each op that reads it. Otherwise the number of
     lines would change if two constants became equal, because equal constants are merged to one op.
     """
 

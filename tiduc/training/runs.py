@@ -55,7 +55,7 @@ class StepRecord:
 class EpochRecord:
     """A completed epoch: the number of its last step, its number, its mean training loss, and its validation loss.
 
-    `best` tells whether the validation loss is less than those of all previous epochs.
+    `best` states whether the validation loss is less than in all previous epochs.
     """
 
     step: int
@@ -117,11 +117,11 @@ def fit(
     `Schedule` or the learning rate. For a number, `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` give
     the schedule. `seed` determines the order of the rows.
 
-    With `validation`, the state after the epoch with the least validation loss is written to the file `save`; without
-    it, the last state. The step must then have the function `loss`. The state is written to the file `checkpoint` after
-    each epoch, and at most every `every` seconds; if the file exists, the run continues from it. A line of JSON for
-    each record is written to the file `metrics`. `notes` are further entries of the metadata in all files of states.
-    Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
+    The last state is written to the file `save`. With `validation`, this is instead the state after the epoch with the
+    least validation loss, and the step must have the function `loss`. The state is written to the file `checkpoint`
+    after each epoch, and at most every `every` seconds. If this file exists, the run continues from it. A line of JSON
+    for each record is written to the file `metrics`. `notes` are further entries of the metadata in all files of
+    states. Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
     """
     if epochs < 1:
         raise RequestError(f"epochs must be at least 1, not {epochs}")
@@ -170,7 +170,7 @@ class _Functions:
         return [value for value in function.signature.inputs if value.name not in known]
 
     def validating(self, data: Data) -> Batches:
-        """Returns the batches of the validation data. Raises `RequestError` if the module lacks the function `loss`."""
+        """Returns the batches of the validation data. Raises `RequestError` if the module has no function `loss`."""
         if LOSS not in self.module:
             raise RequestError(
                 "the module evaluates no loss: give 'tiduc train-step --infer' the model in evaluation mode"

@@ -56,7 +56,7 @@ def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
 def warm_up(schedule: Schedule, steps: int) -> Schedule:
     """Returns a schedule that increases linearly to the initial rate of `schedule`, and then follows `schedule`.
 
-    The increase takes `steps` steps.
+    The increase ends after `steps` steps.
     """
     _check("steps", steps, 1)
     first = schedule.value(0)

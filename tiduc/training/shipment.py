@@ -81,7 +81,7 @@ def _unpickled(
 
 
 def as_step(program: Program, arrays: Mapping[str, Array], identity: str) -> TrainStep:
-    """Makes a `TrainStep` from its program. `arrays` has the initial state by name; other arrays are ignored."""
+    """Makes a `TrainStep` from its program. `arrays` maps names to the initial state. Other arrays are ignored."""
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
     state = {port.name: arrays[port.name] for port in program.inputs if port.name in arrays}
     return TrainStep(**known, weights=state, identity=identity)

@@ -12,7 +12,7 @@ _FITS_STILL = 150  # a scene of a still picture is split only if it has more box
 
 
 def first_page(picture: Picture, names: list[str], fold: bool = True, still: bool = False) -> SideBySide:
-    """Returns the scenes to show first. With `fold`, large scenes of `picture` are split into parts, in place.
+    """Returns the scenes that are shown at first. With `fold`, large scenes of `picture` are first split into parts.
 
     In a `still` picture, users cannot open parts. Therefore, only much larger scenes are split.
     """

@@ -31,7 +31,7 @@ _FREQUENT = {"add", "multiply", "subtract", "divide", "select", "slice", "transp
 
 
 def fold(picture: Picture, large: int = LARGE) -> None:
-    """Simplifies scenes with more than `large` boxes, in place.
+    """Simplifies the scenes of the picture that have more than `large` boxes.
 
     Ops that reshape become labels of arrows, and stretches of ops that occur several times become folds.
     """
@@ -336,7 +336,7 @@ def _replace(
 
 
 def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
-    """Returns the arrow with new ends. `source` and `target` are the ids of folds; None leaves an end unchanged.
+    """Returns the arrow with new ends. `source` and `target` are the ids of folds. None leaves an end unchanged.
 
     The result number of an arrow from a fold is 0. The operand number of an arrow to a fold is 0, and this arrow has no
     label.

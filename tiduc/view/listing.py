@@ -67,7 +67,7 @@ def _assignment(box: Box, name: str, operands: list[str]) -> str:
     """Returns the line for one op.
 
     If the detail of the box begins with a parenthesis, it lists the operands: constants are written out, and each
-    other operand is a dot. The names of operands are then put in place of the dots.
+    other operand is a dot. The names of operands then replace the dots.
     """
     listed, rest = f"({', '.join(operands)})", box.detail
     if box.detail.startswith("("):

@@ -32,7 +32,7 @@ def read_picture(
 ) -> Picture:
     """Makes a picture with the scenes of a module. Its `shown` has the scenes of public functions and graphs.
 
-    `notes` maps some values to a note for their box, and to a boolean that tells whether the note is an alarm.
+    `notes` maps some values to a note for their box, and to a boolean that states whether the note is an alarm.
     """
     reader = _Reader(module, activity, title, notes or {})
     for name, op in reader.functions.items():

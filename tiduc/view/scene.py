@@ -21,7 +21,7 @@ class Box:
     and the scopes of its location. `symbol` is the name of the value in references. Folds of equal sequences of ops
     open one scene, which shows the first of these sequences. For each value that a fold reads, `operands` has the id of
     the box that represents the value in this scene, and the value's name and type. `note` is a line about the values in
-    a run, and `alarm` tells whether these values have a NaN or an infinity.
+    a run, and `alarm` states whether these values have a NaN or an infinity.
     """
 
     id: str
@@ -97,7 +97,10 @@ class Picture:
             yield from scene.boxes.values()
 
     def opened(self, names: Iterable[str]) -> Iterator[Scene]:
-        """Yields the scenes with these names, and recursively the scenes that their boxes open, without repetition."""
+        """Yields the scenes with these names, and all scenes that their boxes open, directly or indirectly.
+
+        Each scene is yielded once.
+        """
         waiting, met = list(names), set()
         while waiting:
             name = waiting.pop(0)

@@ -88,7 +88,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """Replaces the sources of arrows as `sources` says, and merges arrows of one kind between the same two boxes.
+    """Replaces the sources of arrows by `sources`, and merges arrows of the same kind between the same two boxes.
 
     The label of a merged arrow is the number of values.
     """
