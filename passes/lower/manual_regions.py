@@ -220,17 +220,20 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
         "manual_axes": (entering + leaving)[0].attributes["manual_axes"],
     }
     operands, types = [op.operands[0] for op in entering], [op.results[0].type for op in leaving]
-    ip, location = ir.InsertionPoint(end), (entering + leaving)[0].location
+    inner = [op for op in ops if call_target(op) not in ENTER + LEAVE]
+    first = (inner + entering + leaving)[
+        0
+    ]  # Shardy's parser gives the region itself the location of its last line
     context().allow_unregistered_dialects = True  # permanently, as in `_create`
+    ip = ir.InsertionPoint(end)
     manual: Any = ir.Operation.create(
-        "sdy.manual_computation", types, operands, attributes, regions=1, loc=location, ip=ip
+        "sdy.manual_computation", types, operands, attributes, regions=1, loc=first.location, ip=ip
     )
     block = manual.regions[0].blocks.append(*[op.results[0].type for op in entering])
     for op, part in zip(entering, block.arguments, strict=True):
         op.results[0].replace_all_uses_with(part)
-    for op in ops:
-        if call_target(op) not in ENTER + LEAVE:
-            block.append(op)
+    for op in inner:
+        block.append(op)
     returned = [op.operands[0] for op in leaving]
     ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
     for op, whole in zip(leaving, manual.results, strict=True):
