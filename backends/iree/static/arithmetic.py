@@ -32,9 +32,13 @@ def expression(op: ir.Operation, use: Use) -> str | None:
     values = [use(value) for value in op.operands]
     if name in _BINARY:
         x, y = values
+        if name in ("addi", "subi") and kind == "i1":
+            return f"{x} ^ {y}"
         if name.endswith("f") or kind == "i1":
             return f"{x} {_BINARY[name]} {y}"
-        return f"({_signed(kind)})(({_unsigned(kind)}){x} {_BINARY[name]} ({_unsigned(kind)}){y})"
+        # C would compute a product of two numbers of type uint16_t as an int, and it may overflow.
+        wide = "uint32_t" if kind in ("i8", "i16") else _unsigned(kind)
+        return f"({_signed(kind)})(({wide}){x} {_BINARY[name]} ({wide}){y})"
     if name == "select":
         return f"{values[0]} ? {values[1]} : {values[2]}"
     if name in ("cmpi", "cmpf"):
@@ -88,6 +92,8 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
     x, y = values
     plain, unsigned = f"({_signed(kind)})", f"({_unsigned(kind)})"
     ux, uy = unsigned + x, unsigned + y
+    # In C, unlike in MLIR, a shift by the width or more is an error even if the result is not used.
+    count = f"({uy} & {63 if kind == 'index' else int(kind[1:]) - 1})"
     forms = {
         "divsi": f"{x} / {y}",
         "remsi": f"{x} % {y}",
@@ -100,9 +106,9 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
         "maxsi": f"{x} > {y} ? {x} : {y}",
         "minui": f"{ux} < {uy} ? {x} : {y}",
         "maxui": f"{ux} > {uy} ? {x} : {y}",
-        "shli": f"{plain}({ux} << {y})",
-        "shrui": f"{plain}({ux} >> {y})",
-        "shrsi": f"{x} >> {y}",
+        "shli": f"{plain}({ux} << {count})",
+        "shrui": f"{plain}({ux} >> {count})",
+        "shrsi": f"{x} >> {count}",
     }
     return forms.get(name)
 
