@@ -261,6 +261,7 @@ def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
     "text",
     [
         "func.func @main(%x: tensor<3xi32>) -> tensor<3xi32> { return %x : tensor<3xi32> }",
+        "func.func @main(%x: tensor<3xf64>) { return }",
         "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
         "  %0 = stablehlo.sine %x : tensor<3xf32>\n  return %0 : tensor<3xf32>\n}",
         "func.func @main(%x: tensor<90x90xf64>) -> tensor<90x90xf64> {\n"
@@ -273,7 +274,14 @@ def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
         "   reducer(%a: tensor<f64>, %b: tensor<f64>) {\n    %1 = stablehlo.add %a, %b : tensor<f64>\n"
         "    stablehlo.return %a : tensor<f64>\n  }\n  return %0 : tensor<f64>\n}",
     ],
-    ids=["integers", "functions of f32", "many ops", "many arrays", "reduction that returns an operand"],
+    ids=[
+        "integers",
+        "no result",
+        "functions of f32",
+        "many ops",
+        "many arrays",
+        "reduction that returns an operand",
+    ],
 )
 def test_other_programs_keep_their_dispatches(text: str) -> None:
     """IREE has its own code for functions of f32, which needs no C library."""

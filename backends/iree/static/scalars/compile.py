@@ -52,7 +52,7 @@ def compile_scalars(
     sizes = sum(size_of(x.type) for x in signature.inputs)
     if others or interface.donated or sizes > MOST_BYTES or len(values) > _MOST_ARRAYS or not options.fast:
         return None
-    if any(x.type.element not in FLOATS or not prod(_shape(x)) for x in values):
+    if not signature.outputs or any(x.type.element not in FLOATS or not prod(_shape(x)) for x in values):
         return None
     found = scalars_of(program.module.operation, signature.inputs, signature.outputs, options.finite)
     if found is None:
