@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.runtime.arrays import Array, read_npz, refuse_masked, write_npz
+from tiduc.runtime.array_files import read_npz, write_npz
+from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.files import open_regular, written_whole
 from tiduc.runtime.irpa import check_archive
 

@@ -40,13 +40,8 @@ def shard(
     along the largest unsplit dimension that is divisible by the size of the axis. The program gathers such an input
     before it uses the input.
 
-    Raises `RequestError` for:
-
-    - an unknown input or axis;
-    - an axis that splits two dimensions of an input;
-    - a dimension that the axis does not divide;
-    - a mesh of more than `shardy.MOST_DEVICES` devices;
-    - a program that is sharded already.
+    Raises `RequestError` for an unknown input or axis, an axis that splits two dimensions of an input, a dimension that
+    the axis does not divide, a mesh of more than `shardy.MOST_DEVICES` devices, and a program that is sharded already.
     """
     context().allow_unregistered_dialects = True  # permanently, because clones of the module also need it
     ops = operations(program.module.body)

@@ -283,10 +283,7 @@ def of_peer(way: str, net: Net, step: Any, x: Any, t: Any) -> Callable[[], float
 
 
 def interleaved(ways: dict[str, Callable[[], float]], rounds: int) -> Iterator[list[float]]:
-    """Yields, for each round, the mean processor time of a call of each way.
-
-    In a round, each way is called repeatedly for about 20 ms.
-    """
+    """Yields, for each round of about 20 ms of calls of each way, the mean processor time of the calls."""
     counts = {}
     for way, call in ways.items():
         start = time.process_time()
@@ -339,12 +336,7 @@ def spent(pid: str) -> float:
 
 
 def preparation(net: Net) -> list[str]:
-    """Returns the row of the table of preparation.
-
-    It has the processor time of each part, and the sum of the parts up to the module.
-
-    The preparation runs in a new process.
-    """
+    """Prepares a step in a new process. Returns the processor time of each part, and their sum up to the module."""
     import torch
 
     with tempfile.TemporaryDirectory() as folder:

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from tiduc.dialect.errors import InputError, TiducError
+from tiduc.runtime.array_files import read_npz, write_npz
 from tiduc.runtime.arrays import (
     format_array,
     parse_array,
     parse_inputs,
     random_array,
-    read_npz,
     summary,
-    write_npz,
 )
 from tiduc.runtime.signature import DTYPES, SignatureValue, TensorType
 from tiduc.runtime.weights import read_weights
@@ -182,7 +181,7 @@ def test_an_argument_too_many_is_named() -> None:
 
 FULL = """
 import resource, sys, numpy as np
-from tiduc.runtime.arrays import write_npz
+from tiduc.runtime.array_files import write_npz
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 write_npz(sys.argv[1], {"x": np.zeros(100_000)})
 """

@@ -12,8 +12,9 @@ import pytest
 
 from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.errors import InputError, TiducError
-from tiduc.runtime import arrays
-from tiduc.runtime.arrays import parse_inputs, read_npz
+from tiduc.runtime import array_files, arrays
+from tiduc.runtime.array_files import read_npz
+from tiduc.runtime.arrays import parse_inputs
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import read_weights, write_weights
@@ -70,7 +71,7 @@ def test_arrays_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             parse_inputs(texts)
     with pytest.raises(InputError, match=r"x\.npz: error: .*too large"):
         parse_inputs(["100xf32=0", f"@{path}"])
-    monkeypatch.setattr(arrays, "ROOM", 900)
+    monkeypatch.setattr(array_files, "ROOM", 900)
     for read in (read_npz, read_weights):
         with pytest.raises(InputError, match=r"x\.npz: error: .*too large"):
             read(path)

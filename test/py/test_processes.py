@@ -17,7 +17,8 @@ from tiduc.dialect.mlir.context import parse
 from tiduc.distributed.local import run_locally
 from tiduc.distributed.service import native_output_dropped
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import parse_inputs, write_npz
+from tiduc.runtime.array_files import write_npz
+from tiduc.runtime.arrays import parse_inputs
 from tiduc.runtime.weights import part_readers, write_weights
 from tiduc.sharding import shard
 

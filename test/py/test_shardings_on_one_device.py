@@ -140,4 +140,4 @@ def test_manual_computations_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "f.mlir").write_text(MANUAL)
     assert run(["run", str(tmp_path / "f.mlir"), "--input", "zeros"]) == 1
     said = capsys.readouterr().err
-    assert "f.mlir:6:" in said and "sdy.manual_computation: it needs several devices" in said
+    assert "f.mlir:4:10:" in said and "sdy.manual_computation: it needs several devices" in said

@@ -242,10 +242,7 @@ def is_right(
     constants: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> bool:
-    """Returns whether the results of the program equal those of the test.
-
-    If the program draws random numbers, only types and shapes are compared.
-    """
+    """Whether the program has the results of the test. Only types and shapes of random results are compared."""
     model = type(case.model)()
     model.CopyFrom(case.model)
     program = tiduc.from_onnx(model, constants=constants, sizes=sizes)

@@ -105,10 +105,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch_degenerate.md"
 
 @dataclass(frozen=True)
 class Case:
-    """A function of inputs with fixed shapes.
-
-    `wanted` has PyTorch's results for the kinds of inputs of these shapes.
-    """
+    """A function of inputs with fixed shapes. `wanted` has PyTorch's results for kinds of inputs of these shapes."""
 
     name: str
     function: Any
@@ -132,10 +129,7 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
 
 
 def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]:
-    """Returns the cases of a row, each with the highest order for which PyTorch has a derivative.
-
-    Kinds of inputs with equal shapes are one case. Kinds that PyTorch does not accept are left out.
-    """
+    """Returns a case for all kinds of inputs of equal shapes that PyTorch accepts, with PyTorch's highest order."""
     name, function, given = row
     grouped: dict[Any, Case] = {}
     for kind, change in KINDS.items():
@@ -152,10 +146,7 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
 
 
 def settle(some: Sequence[Case], order: int) -> None:
-    """Compiles one program for all cases, runs it, and stores the outcomes in `Case.found`.
-
-    If the program fails, each half of the cases gets a separate program.
-    """
+    """Runs one program for all cases, or one for each half if it fails. Stores the outcomes in `Case.found`."""
     try:
         program = compiled(some, order)
         results = {}
@@ -198,10 +189,7 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 
 
 class Reference:
-    """PyTorch's values, VJPs and VJPs of VJPs of a function, for random cotangents.
-
-    If PyTorch has no derivative, `arguments` and `results` are shorter.
-    """
+    """PyTorch's values of a function and, if PyTorch has them, VJPs and VJPs of VJPs, for random cotangents."""
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
         xs = [x.clone().requires_grad_() for x in inputs]
@@ -244,9 +232,7 @@ def arrays(tensors: Sequence[Any]) -> list[Any]:
 
 
 def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
-    """Returns the category and the reason for one kind of inputs.
-
-    `wanted` are PyTorch's results, and `got` are tiduc's.
+    """Compares tiduc's results `got` with PyTorch's results `wanted`. Returns the category and the reason.
 
     Where PyTorch's value is NaN, the input is outside the function's domain, and derivatives may differ.
     """
@@ -283,10 +269,7 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """Returns a text about elements of x that differ from y.
-
-    Returns "" if no element differs, and `BETTER` if only elements in `is_free`, which may differ, do.
-    """
+    """Names elements of x that differ from y. Returns "" if none does, `BETTER` if only elements in `is_free` do."""
     if x.shape != y.shape:
         return f"shape {x.shape}, expected {y.shape}"
     finite = np.isfinite(y)
@@ -347,10 +330,7 @@ def main() -> int:
 
 
 def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]], before: str) -> str:
-    """Returns the text of the page: counts for each group, and the functions that are refused or wrong.
-
-    The lines for groups without results are those of the text `before`.
-    """
+    """Returns the page: counts, and refused or wrong functions. Groups without results keep their lines of `before`."""
     lines = [
         "| functions | functions that ran | cases | " + " | ".join(CATEGORIES) + " |",
         "|" + "---|" * (3 + len(CATEGORIES)),

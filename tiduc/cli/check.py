@@ -19,7 +19,8 @@ from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, read_npz
+from tiduc.runtime.array_files import read_npz
+from tiduc.runtime.arrays import Array
 
 _MOST = 3  # the largest number of ops at fault that are printed
 _AGREES = click.style("agrees", fg="green")

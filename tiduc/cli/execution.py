@@ -34,7 +34,8 @@ from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models.parameters import parameters_of
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, is_named, parse_inputs, restored
+from tiduc.runtime.array_files import restored
+from tiduc.runtime.arrays import Array, is_named, parse_inputs
 from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
 from tiduc.runtime.random_seed import is_random_seed

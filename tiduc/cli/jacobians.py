@@ -7,7 +7,7 @@ import click
 from tiduc.cli.derivatives import command
 from tiduc.derivatives.jacobians import MODES, SPARSITIES
 from tiduc.dialect.ops.compressed import FORMATS
-from tiduc.runtime.arrays import read_npz
+from tiduc.runtime.array_files import read_npz
 
 
 class _Sparsity(click.ParamType[Any]):

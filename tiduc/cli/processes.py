@@ -24,7 +24,8 @@ from tiduc.distributed.local import run_locally
 from tiduc.distributed.service import native_output_dropped
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program
-from tiduc.runtime.arrays import Array, restored
+from tiduc.runtime.array_files import restored
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.signature import SignatureValue
 from tiduc.runtime.weights import part_readers
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tiduc.cli.files import write, write_json
-from tiduc.runtime.arrays import Array, format_array, summary, write_npz
+from tiduc.runtime.array_files import write_npz
+from tiduc.runtime.arrays import Array, format_array, summary
 
 SHOWN = 1000  # results with more elements are printed as a summary
 

@@ -23,7 +23,8 @@ from tiduc.cli.tables import rendered, table
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, write_npz
+from tiduc.runtime.array_files import write_npz
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.signature import SignatureValue
 from tiduc.tracing.picture import picture
 from tiduc.tracing.runs import LIMIT

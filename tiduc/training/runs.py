@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.runtime.arrays import Array, restored
+from tiduc.runtime.array_files import restored
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.devices import DeviceArray
 from tiduc.runtime.modules import load
 from tiduc.runtime.run import Executable, Module
