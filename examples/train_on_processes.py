@@ -2,14 +2,17 @@
 
     python examples/train_on_processes.py --processes 4 --parallel fully-sharded
 
-The script writes the training step to a folder, and starts itself in each process. The arrays are split among the
-devices of all processes, and each process holds only its own shards:
+The script starts itself in each process. Each process traces the training step and compiles it. The arrays are split
+among the devices of all processes, and each process holds only its own shards:
 
     data            splits the batch; each device has all parameters
     tensor          splits the weights of attention and of the dense layers; each device has the whole batch
     fully-sharded   splits the batch and all parameters along one axis; XLA gathers a parameter where it is used
 
-To use several hosts, start one process per host with srun, mpirun or Kubernetes; `joined` reads their variables.
+To use several hosts, start one process per host with srun, mpirun or Kubernetes; `joined` reads their variables. The
+processes need no common folder, process 0 prints the losses, and nothing is compared:
+
+    srun -n 2 python examples/train_on_processes.py --parallel data
 """
 
 import argparse
@@ -42,20 +45,21 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2, help="devices per process")
     parser.add_argument("--parallel", choices=KINDS, nargs="+", default=["fully-sharded"])
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--folder", type=Path)
     chosen = parser.parse_args()
-    if rank() is not None:
-        with joined(chosen.devices) as own:
+    own = rank()
+    if own is not None and (own.launcher == "tiduc" or own.count > 1):
+        with joined(chosen.devices) as own, tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
             for kind in chosen.parallel:
-                found = train(chosen.folder, kind, own.count * chosen.devices, chosen.steps)
-                print(f"{kind}:".ljust(15), *found)
+                found = train(Path(folder), kind, own.count * chosen.devices, chosen.steps)
+                if own.index == 0:
+                    print(f"{kind}:".ljust(15), *found, flush=True)
         return
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         print("one device:".ljust(15), *alone(Path(folder), chosen.steps), flush=True)
-        arguments = ["--devices", chosen.devices, "--steps", chosen.steps, "--folder", folder]
-        arguments += ["--parallel", *chosen.parallel]
-        sys.exit(launch([sys.executable, __file__, *map(str, arguments)], chosen.processes))
+    arguments = ["--devices", chosen.devices, "--steps", chosen.steps, "--parallel", *chosen.parallel]
+    sys.exit(launch([sys.executable, __file__, *map(str, arguments)], chosen.processes))
 
 
 def write(folder: Path) -> None:

@@ -5,7 +5,8 @@ IREE's runtimes for C and Python map a parameter archive into memory. `.safetens
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -35,9 +36,16 @@ def read_weights(path: Path) -> dict[str, Array]:
     unknown suffix.
     """
     read = _by_suffix(path)[0]
+    with _reading(path):
+        return read(os.fspath(path))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """In a block that reads a file of arrays, turns the errors of libraries into `InputError`."""
     try:
-        with open_regular(path):  # rejects a pipe, which the libraries would wait for
-            return read(os.fspath(path))
+        with open_regular(path):  # the libraries would wait for a pipe, and give worse errors
+            yield
     except TiducError:
         raise
     except MemoryError as error:
@@ -57,16 +65,9 @@ def part_readers(path: Path) -> dict[str, Callable[[tuple[slice, ...]], Array]]:
     """
     if _by_suffix(path)[0] is not _read_safetensors:
         return {name: array.__getitem__ for name, array in read_weights(path).items()}
-    try:
-        with open_regular(path):
-            file = _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy")
-            return {name: partial(_part, file, name, os.fspath(path)) for name in file.offset_keys()}
-    except TiducError:
-        raise
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
-    except Exception as error:  # the library has its own errors for a damaged file
-        raise InputError(f"not a file of arrays: {_line(error)}", os.fspath(path)) from error
+    with _reading(path):
+        file = _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy")
+        return {name: partial(_part, file, name, os.fspath(path)) for name in file.offset_keys()}
 
 
 def _part(file: Any, name: str, path: str, part: tuple[slice, ...]) -> Array:

@@ -1,6 +1,5 @@
 """Programs that `shard` splits among devices: on eight devices of one process, and on several processes."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.launched import without_launchers
 
 from tiduc.cli import run
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse
+from tiduc.distributed.launchers import ADDRESS
+from tiduc.distributed.local import free_port
 from tiduc.program import Program, from_module
 from tiduc.sharding import shard
 
@@ -94,9 +96,34 @@ def test_training_on_several_processes(processes: int) -> None:
         "fully-sharded",
     ]
     quickly = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    environment = {**os.environ, "XLA_FLAGS": quickly}
+    environment = {**without_launchers(), "XLA_FLAGS": quickly}
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, env=environment)
     assert done.returncode == 0, done.stderr
     losses = {line.partition(":")[0]: line.partition(":")[2].split() for line in done.stdout.splitlines()}
     assert list(losses) == ["one device", "data", "tensor", "fully-sharded"]
     assert len({tuple(each) for each in losses.values()}) == 1 and len(losses["data"]) == 2
+
+
+@pytest.mark.slow
+def test_training_under_a_launcher() -> None:
+    """Processes of a launcher need no common folder. Process 0 prints the losses, those of local processes."""
+    environment = {**without_launchers(), "PMI_SIZE": "2", ADDRESS: f"127.0.0.1:{free_port()}"}
+    command = [sys.executable, str(ROOT / "examples" / "train_on_processes.py")]
+    command += ["--devices", "1", "--steps", "1", "--parallel", "data"]
+    started = [
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**environment, "PMI_RANK": str(index)},
+        )
+        for index in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=500) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], ended
+    assert [output for output, _ in ended] == ["data:           4.3951\n", ""]

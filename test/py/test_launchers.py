@@ -46,6 +46,15 @@ def test_the_variables_of_launchers(environment: dict[str, str], expected: Rank 
     assert rank(None, environment) == expected
 
 
+def test_a_shell_in_an_allocation_of_slurm() -> None:
+    """A shell that `srun --pty bash` has started has the variables of one task, and may start local processes."""
+    shell = {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0"}
+    assert rank(4, shell) is None
+    assert rank(None, shell) == rank(1, shell) == Rank("Slurm", 0, 1, 0, None)
+    started = {**shell, "TIDUC_PROCESS": "3", "TIDUC_PROCESSES": "4", **ELSEWHERE}
+    assert rank(4, started) == Rank("tiduc", 3, 4, 3, "a:1")
+
+
 def test_mpi_on_one_host_needs_no_address() -> None:
     own = rank(3, OPEN_MPI)
     assert own is not None and own.address is not None and own.address.startswith("127.0.0.1:")

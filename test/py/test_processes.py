@@ -128,6 +128,11 @@ def test_refused_command_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = str(tmp_path / "f.mlir")
     assert run(["run", file, "--processes", "2"]) == 1
     assert "--processes needs --engine xla" in capsys.readouterr().err
+    for option in ("-o", "--weights"):
+        for engine in ("iree", "xla"):
+            assert run(["run", file, "--engine", engine, "--input", "zeros", option, "s.orbax"]) == 1
+            said = capsys.readouterr().err
+            assert said == "s.orbax: error: a saved state needs --engine xla and --processes N; N may be 1\n"
     assert run(["run", "-", "--processes", "2", "--engine", "xla"]) == 1
     assert "several processes cannot read standard input" in capsys.readouterr().err
 

@@ -42,7 +42,7 @@ from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue
 from tiduc.runtime.weights import read_weights
 
-R = TypeVar("R")
+R, T = TypeVar("R"), TypeVar("T")
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -137,21 +137,41 @@ def with_weights(
     `seeds` supplies the seeds.
     """
     arrays = {} if weights is None else read_weights(weights)
-    expected = {value.name: value.type for value in inputs}
-    if unknown := [name for name in arrays if name not in expected]:
-        raise InputError(f"there is no input {unknown[0]!r}; the inputs are: {', '.join(expected)}", weights)
-    others = [value for value in inputs if value.name not in arrays]
-    given = with_seeds(texts, others, seed, seeds)
-    if weights is None:
-        return given
-    if len(given) != len(others):
-        listed = ", ".join(map(str, others)) or "none"
+    return with_named(
+        arrays, weights, restored_as, inputs, lambda others: with_seeds(texts, others, seed, seeds)
+    )
+
+
+def restored_as(array: Array, value: SignatureValue) -> Array:
+    """Returns an array of a file as the argument of an input. The file may lack the element type (bf16)."""
+    return restored(array, value.type)
+
+
+def with_named(
+    named: Mapping[str, T],
+    file: str | None,
+    typed: Callable[[T, SignatureValue], T],
+    inputs: Sequence[SignatureValue],
+    others: Callable[[Sequence[SignatureValue]], Sequence[Array]],
+) -> list[T | Array]:
+    """Returns an argument for each input: `named` has those of `file`, as `typed` gives them, and `others` the others.
+
+    Raises `InputError` for a name that is no input, and for a wrong number of other arguments.
+    """
+    names = [value.name for value in inputs]
+    if unknown := [name for name in named if name not in names]:
+        raise InputError(f"there is no input {unknown[0]!r}; the inputs are: {', '.join(names)}", file)
+    left = [value for value in inputs if value.name not in named]
+    given = others(left)
+    if file is None:
+        return [*given]
+    if len(given) != len(left):
+        listed = ", ".join(map(str, left)) or "none"
         raise InputError(
-            f"expected {len(others)} inputs in addition to the weights ({listed}), got {len(given)}"
+            f"expected {len(left)} inputs in addition to the weights ({listed}), got {len(given)}"
         )
     rest = iter(given)
-    named = {name: restored(array, expected[name]) for name, array in arrays.items()}
-    return [named[value.name] if value.name in named else next(rest) for value in inputs]
+    return [typed(named[value.name], value) if value.name in named else next(rest) for value in inputs]
 
 
 def with_seeds(

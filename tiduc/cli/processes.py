@@ -12,11 +12,11 @@ from tiduc.backends.xla.arrays import Reader, ShardedArray
 from tiduc.backends.xla.backend import compile_for_xla
 from tiduc.backends.xla.executable import XlaExecutable, check_simulated
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.execution import program_in, with_seeds
+from tiduc.cli.execution import program_in, with_named, with_seeds
 from tiduc.cli.options import shared_options
 from tiduc.cli.random_seeds import seeds_of
 from tiduc.cli.results import write_results
-from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.ops.shardy import partitions_of
 from tiduc.distributed import Rank, join, leave, rank, restore, save
 from tiduc.distributed.checkpoints import SUFFIX
@@ -107,23 +107,19 @@ def _run(asked: OnProcesses, own: Rank, program: Program, executable: object) ->
 
 def _arguments(asked: OnProcesses, executable: XlaExecutable) -> list[Reader | Array | ShardedArray]:
     """An argument for each input: arrays of --weights by name, and those of --input for the other inputs."""
-    inputs = executable.signature.inputs
     named: Mapping[str, Reader | ShardedArray] = {}
     if asked.weights is not None:
         saved = asked.weights.endswith(SUFFIX)
         named = restore(asked.weights, executable.shardings) if saved else part_readers(asked.weights)
-        known = [value.name for value in inputs]
-        if unknown := [name for name in named if name not in known]:
-            raise InputError(
-                f"there is no input {unknown[0]!r}; there are: {', '.join(known)}", asked.weights
-            )
-    others = [value for value in inputs if value.name not in named]
-    given = with_seeds(asked.inputs, others, asked.seed or 0, lambda: _seeds(asked, executable), mapped=True)
-    if len(given) != len(others):
-        listed = ", ".join(map(str, others)) or "none"
-        raise InputError(f"expected {len(others)} inputs beside the weights ({listed}), got {len(given)}")
-    rest = iter(given)
-    return [_typed(named[value.name], value) if value.name in named else next(rest) for value in inputs]
+    return with_named(
+        named,
+        asked.weights,
+        _typed,
+        executable.signature.inputs,
+        lambda others: with_seeds(
+            asked.inputs, others, asked.seed or 0, lambda: _seeds(asked, executable), mapped=True
+        ),
+    )
 
 
 def _typed(argument: Reader | ShardedArray, value: SignatureValue) -> Reader | ShardedArray:

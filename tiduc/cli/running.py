@@ -31,6 +31,7 @@ from tiduc.cli.random_seeds import SEED, seeds_of
 from tiduc.cli.results import write_results
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
+from tiduc.distributed.checkpoints import SUFFIX
 from tiduc.models.parameters import parameters_of, signature_with_parameters
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -98,6 +99,9 @@ def _run(
             )
         asked = OnProcesses(file, entry, opset, options, inputs, weights, seed, as_data, output)
         return run_on_processes(asked, processes)
+    for name in (output, weights or ""):
+        if name.endswith(SUFFIX):
+            raise RequestError("a saved state needs --engine xla and --processes N; N may be 1", name)
     with about(file):
         if checked and (engine != "iree" or parameters is not None):
             raise RequestError("--check-memory is for programs that IREE runs, with all inputs as arguments")

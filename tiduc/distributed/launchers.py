@@ -84,12 +84,16 @@ def rank(count: int | None = None, environment: Mapping[str, str] = os.environ) 
 
     Reads the variables of `launch`, of Slurm (`srun`), of `mpirun` (Open MPI, MPICH and Intel MPI), and of indexed jobs
     of Kubernetes, in this order. `count` is the expected number of processes, which the variables of Kubernetes lack.
+    If Slurm has started one process and more are expected, this process is a shell of an allocation (`srun --pty bash`)
+    or its child, and no launcher has started it.
+
     Raises `RequestError` if the launcher has started another number of processes, if a variable is not a number, or if
     the address of process 0 is not known.
     """
     for launcher in LAUNCHERS:
         needed = [name for name in (launcher.index, launcher.count, *launcher.required) if name]
-        if all(name in environment for name in needed):
+        is_shell = launcher.name == _SLURM and environment.get(launcher.count) == "1" and (count or 1) > 1
+        if all(name in environment for name in needed) and not is_shell:
             return _rank(launcher, count, environment)
     return None
 
