@@ -3,15 +3,19 @@
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from harness.launched import IDENTITY, SCRIPT, launched, without_launchers
 
 from tiduc.dialect.mlir.context import parse
+from tiduc.distributed import local
 from tiduc.distributed.launchers import ADDRESS
-from tiduc.distributed.local import free_port, run_locally
+from tiduc.distributed.local import Outcome, free_port, run_locally
 from tiduc.program import from_module
+from tiduc.runtime.process import Ended
 from tiduc.sharding import shard
 
 OTHERS_WAIT = """
@@ -21,15 +25,10 @@ open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
 if mine == 1:
     while len(os.listdir(sys.argv[1])) < 3: time.sleep(0.01)
     ENDING
-if mine == 2:
-    while len(os.listdir(sys.argv[1])) < 3: time.sleep(0.01)
-    print("SYMPTOM", file=sys.stderr)
-    sys.exit(1)
 time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("symptom", ["Connection closed by peer", "another process has died"])
 @pytest.mark.parametrize(
     "ending, expected",
     [
@@ -38,15 +37,35 @@ time.sleep(600)
     ],
 )
 def test_a_process_that_dies_ends_the_others(
-    ending: str, expected: tuple[int, int, str, str], symptom: str, tmp_path: Path
+    ending: str, expected: tuple[int, int, str, str], tmp_path: Path
 ) -> None:
-    """The reported process is the cause, not one that fails because it communicates with the cause."""
-    script = OTHERS_WAIT.replace("ENDING", ending).replace("SYMPTOM", symptom)
+    script = OTHERS_WAIT.replace("ENDING", ending)
     outcome = run_locally([sys.executable, "-c", script, str(tmp_path)], 3)
     assert (outcome.status, outcome.process, outcome.errors, outcome.signal) == expected
     for process in tmp_path.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(process.name), 0)
+
+
+@pytest.mark.parametrize("symptom", ["Connection closed by peer", "error: another process has died"])
+@pytest.mark.parametrize(
+    "cause, expected",
+    [
+        (Ended(7, b"", "a fault\n"), Outcome(7, 1, "a fault\n")),
+        (Ended(-9, b"", ""), Outcome(137, 1, "", "SIGKILL")),
+    ],
+)
+def test_the_cause_is_reported(
+    cause: Ended, expected: Outcome, symptom: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reported process is the cause, not one that fails because it communicates with the cause."""
+    monkeypatch.setattr(local, "_GRACE", 0.01)
+    waits, ends, fails = Future[Ended](), Future[Ended](), Future[Ended]()
+    fails.set_result(Ended(1, b"", symptom))
+    ends.set_result(cause)
+    stop = threading.Event()
+    assert local._outcome({fails: 0, ends: 1, waits: 2}, stop) == expected
+    assert stop.is_set()
 
 
 @pytest.mark.slow

@@ -42,7 +42,8 @@ from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue
 from tiduc.runtime.weights import read_weights
 
-R, T = TypeVar("R"), TypeVar("T")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
