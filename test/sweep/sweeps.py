@@ -101,6 +101,15 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("laplacians", "--count 12 --first {seed}", "--count 300 --first {seed}"),
     _sweep("onnx_backend", "--every 40 --jobs 2", "--jobs 2", "onnx"),
     _sweep(
+        "potentials",
+        "{journal} --only SchNet --dtypes f64",
+        "{journal}",
+        "torch",
+        "jax",
+        "schnetpack",
+        "jax_md",
+    ),
+    _sweep(
         "random_loops",
         "--of vjp,arrays,calls --count 5 --first {seed} --check-memory",
         "--of program,vjp,jvp,calls,calls.vjp.memory --count 150 --first {seed} --check-memory --journal {journal}",
