@@ -62,7 +62,7 @@ def expected(instance: Any, given: Any, along: list[Any]) -> Parts:
     moves = tuple(along[1:])
     hvp = jax.jvp(lambda x, s: slopes(weights, x, s), (positions, strain), moves)[1]
 
-    # Reverse over reverse mode gives NaN in JAX where a neighbour list has padding; forward over reverse does not.
+    # Forward over reverse mode, because two reverse modes compute more values at the padding of a neighbour list.
     toward = jax.grad(energy)
     slope, mixed = jax.jvp(lambda x, s: toward(weights, x, s), (positions, strain), moves)
     training = jax.tree.leaves(jax.tree.map(lambda d, m: along[0] * d + m, slope, mixed))
