@@ -1,4 +1,4 @@
-"""Checks a sample of the table of ops that IREE accepts; test/sweep/accepted.py checks the whole table."""
+"""Checks a sample of the table of ops that IREE compiles; test/sweep/accepted.py checks the whole table."""
 
 import pytest
 from accepted import programs, sweep
@@ -9,7 +9,7 @@ EVERY = 96
 
 
 def test_rows() -> None:
-    """Each op with a program has exactly one row."""
+    """The table has one row for each op that has a test program, in the order of the programs."""
     assert [row.op for row in ACCEPTED.read()] == list(programs())
 
 

@@ -1,4 +1,4 @@
-"""Activity: which values a tangent reaches in linearize, and why no tangent reaches the other values."""
+"""Tests the activity analysis of linearize: which values depend on a tangent, and why the other values do not."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ func.func @main(%x: tensor<f32>, %c: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
 def test_activity_in_loops_reaches_a_fixed_point() -> None:
     module, activity = active_values(LOOP, main=[0])
     results = by_name(module)["stablehlo.while"].results
-    # The first iteration makes the second carry active; the second iteration moves it to the first carry.
+    # The first iteration makes the second carried value active; the second iteration makes the first one active.
     assert [activity.of(y) for y in results] == ["active", "active", "inactive"]
 
 

@@ -1,4 +1,4 @@
-"""Attributes, types and locations whose text takes exponential space are refused when they are read."""
+"""The parser refuses attributes, types and locations whose text without aliases would take exponential space."""
 
 import io
 from itertools import pairwise
@@ -33,7 +33,7 @@ PLACES = {
 
 
 def program(place: str, depth: int) -> str:
-    """A program in which an attribute, type or location has 2^depth parts, written with aliases."""
+    """A program with an attribute, type or location of 2^depth parts. Aliases keep the program's text short."""
     (first, further), at, use = PLACES[place]
     aliases = first + "".join(further.format(i, before, before) for before, i in pairwise(range(depth + 1)))
     text = PROGRAM.replace(at, use.format(depth))
@@ -51,7 +51,7 @@ def test_aliases_that_name_aliases(place: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_bytecode(place: str) -> None:
-    """Bytecode stores each attribute once, without aliases."""
+    """The limit also holds for bytecode, which has no aliases but stores each attribute only once."""
     with context():
         written = io.BytesIO()
         ir.Module.parse(program(place, 40)).operation.write_bytecode(written)
@@ -66,7 +66,7 @@ def test_definitions_in_one_line() -> None:
 
 
 def test_many_uses() -> None:
-    """Each alias counts once, however often it is used."""
+    """A program is accepted if 201 ops use one large attribute, because the attribute counts only once."""
     aliases, _, rest = program("of an op", 12).partition("func.func")
     op = next(line for line in rest.splitlines() if "sine" in line)
     ops = "\n".join([op, *(op.replace("%0", f"%y{i}") for i in range(200))])

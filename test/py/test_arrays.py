@@ -1,4 +1,4 @@
-"""Arrays as text and as files: reading, writing, and messages of refusals."""
+"""Reads and writes arrays as text and as files, and tests the error messages for invalid arrays."""
 
 import os
 import subprocess

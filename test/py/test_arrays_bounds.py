@@ -103,7 +103,7 @@ def test_archives_that_unpack_to_more_than_there_is_room_for(
 
 
 def test_an_archive_that_is_wrong_about_its_sizes(tmp_path: Path) -> None:
-    """Reading a compressed array stops at the size that the archive states."""
+    """An archive is refused if a compressed array is larger than the size that the archive states."""
     contents = bytearray(
         Path(archive(tmp_path / "x.npz", {"x": header("(100000,)", bytes(800_000))})).read_bytes()
     )
@@ -143,7 +143,7 @@ def test_files_without_an_end(tmp_path: Path, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("at", [40, 48, 56, 62, 64, 72, 80, 199])
 def test_an_archive_with_ranges_out_of_bounds(tmp_path: Path, at: int) -> None:
-    """On each of these archives, IREE's reader would crash or read memory outside the archive."""
+    """Archives whose stated ranges exceed the file are refused. IREE's reader would crash or read other memory."""
     path = tmp_path / "x.irpa"
     write_weights(path, {"a": np.zeros(5, np.float32), "b": np.ones((2, 3))})
     contents = bytearray(path.read_bytes())

@@ -1,4 +1,7 @@
-"""Batching rules: a batched op equals its single runs, for each subset of batched operands. Also ops without a rule."""
+"""Batching: for each subset of batched operands, a batched op must equal one run of the op for each example.
+
+Some tests batch ops that have no batching rule.
+"""
 
 import re
 from typing import Any
@@ -33,7 +36,7 @@ SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)
 
 
 def ops() -> list[Any]:
-    """The names of ops whose program takes an array, has only static shapes, and runs on one of the tests' engines."""
+    """The ops whose test program takes an array, has only static shapes, and can be run by the tests."""
     names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
@@ -50,7 +53,7 @@ def test_op(op: str) -> None:
 
 
 def test_most_ops_have_a_rule() -> None:
-    """Fewer than 40 ops of StableHLO and CHLO have no batching rule and no refusal. Such ops run in a loop."""
+    """Fewer than 40 ops of StableHLO and CHLO have no entry in the batching rules. Such ops are batched by a loop."""
     known = {key.partition(" @")[0] for key in OPSET.forms}
     without = known - {key.partition(" @")[0] for key in BATCHING.forms}
     of_dialects = sorted(op for op in without if op.startswith(("stablehlo.", "chlo.")))
@@ -123,7 +126,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("name", GATHERS)
 def test_gather(name: str) -> None:
-    """Batches a gather, some of whose start indices are out of range."""
+    """Batches a gather. Some of its start indices are out of range."""
     operand, indices, result, numbers, sizes = GATHERS[name]
     x, i, z = (f"tensor<{s}>" for s in (_joined(operand, "f64"), _joined(indices, "i32"), f"{result}xf64"))
     body = f"""  %y = "stablehlo.gather"(%a, %i) {{slice_sizes = array<i64: {sizes}>, dimension_numbers =
@@ -138,7 +141,7 @@ def _joined(sizes: Any, element: str) -> str:
 
 @pytest.mark.parametrize("op", ["add", "maximum", "set"])
 def test_scatter(op: str) -> None:
-    """Batches a scatter whose updates overlap or are out of range."""
+    """Batches a scatter. Some of its updates overlap, and some are out of range."""
     combined = "%q" if op == "set" else "%r"
     inner = "" if op == "set" else f"%r = stablehlo.{op} %p, %q : tensor<f64>"
     body = f"""  %y = "stablehlo.scatter"(%a, %i, %u) ({{
@@ -155,7 +158,7 @@ def test_scatter(op: str) -> None:
 
 @pytest.mark.parametrize("start", [-3, 1, 9])
 def test_slices_at_starts(start: int) -> None:
-    """Starts are clamped, and may differ within the batch."""
+    """Batches slices at start indices that may be out of range and may differ between examples."""
     body = """  %s = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 3] : (tensor<4x5xf64>, tensor<i32>, tensor<i32>)
       -> tensor<2x3xf64>
   %t = stablehlo.multiply %s, %u : tensor<2x3xf64>
@@ -218,7 +221,7 @@ SUM = """({
     ],
 )
 def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
-    """Eight processes run, and each has its own batch."""
+    """A batched collective of several processes, each with its own batch, equals one run for each example."""
     u = f"tensor<{after[0]}x{after[1]}xf64>"
     body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
     program = load(function("%x: tensor<4x3xf64>", body, u))
@@ -246,7 +249,7 @@ WHILE = """func.func @main(%x: tensor<f64>, %n: tensor<i32>, %w: tensor<f64>) ->
 
 
 def test_while_with_a_batch_of_conditions() -> None:
-    """Each example runs as many iterations as without a batch."""
+    """In a batched loop, each example has its own trip count, equal to the trip count without a batch."""
     program = load(WHILE)
     x, n, w = random(3), np.array([0, 4, 2], np.int32), random(3)
     y, count = by_xla(batched(program, [0, 1, 2]).text, [x, n, w])
@@ -271,7 +274,7 @@ CASE = """func.func @main(%i: tensor<i32>, %x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_case_with_a_batch_of_indices() -> None:
-    """An index out of range selects the last branch."""
+    """In a batched `case`, an example whose index is out of range gets the result of the last branch."""
     program, x = load(CASE), random(4, 2)
     index = np.array([1, -1, 0, 5], np.int32)
     (y,) = by_xla(batched(program, [0, 1], 4).text, [index, x])
@@ -280,7 +283,7 @@ def test_case_with_a_batch_of_indices() -> None:
 
 
 def test_a_select_that_broadcasts() -> None:
-    """Evaluates the batched program only; the interpreter rejects the program itself."""
+    """Compares the batched program to NumPy, because the interpreter rejects the program without a batch."""
     body = (
         "  %y = chlo.broadcast_select %p, %x, %v : (tensor<i1>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>"
     )
@@ -294,7 +297,7 @@ def test_a_select_that_broadcasts() -> None:
 
 
 def test_a_batch_of_initial_values_is_a_loop() -> None:
-    """The loop contains only the op without a rule for batched initial values."""
+    """A reduction with batched initial values has no rule and becomes a loop. The sine is batched outside the loop."""
     body = """  %0 = stablehlo.sine %x : tensor<4xf64>
   %y = stablehlo.reduce(%0 init: %v) applies stablehlo.maximum across dimensions = [0]
       : (tensor<4xf64>, tensor<f64>) -> tensor<f64>"""
@@ -335,7 +338,7 @@ func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_a_function_keeps_its_own_derivative() -> None:
-    """The derivative of the batched function is the declared derivative, which differs from cosine."""
+    """After batching, a function still has the derivative that the user declared, here 10 instead of a cosine."""
     program = batched(load(OWN), [0]).jvp()
     y, dy = by_xla(program.text, [random(3, 2), np.ones((3, 2))])
     np.testing.assert_array_equal(dy, np.full((3, 2), 10.0))
@@ -372,7 +375,7 @@ def test_requests() -> None:
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:
-    """With a batch, a chain of 20,000 squares does not get more ops. Each square reads the previous one twice."""
+    """Batching a chain of 20,000 squares adds no ops, although each square reads the previous square twice."""
     lines = ["  %0 = stablehlo.multiply %x, %x : tensor<f64>"]
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")

@@ -1,4 +1,4 @@
-"""Runs the benchmarks at sizes that are too small for meaningful figures."""
+"""Tests that the benchmarks run and give correct values. The sizes are too small for meaningful times."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
 def run(script: str, *arguments: str) -> list[list[str]]:
-    """The words of each line of a benchmark's output."""
+    """Runs a benchmark, and returns the words of each line of its output."""
     command = [sys.executable, str(BENCH / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def test_flags() -> None:
 
 @pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
-    """The PyTorch functions equal their JAX counterparts. Without `names`, all functions are compared."""
+    """Values and gradients of the benchmarks' PyTorch functions equal JAX's. If `names` is empty, tests all of them."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(BENCH)
     import suite
@@ -78,7 +78,7 @@ def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> N
 
 @pytest.mark.more
 def test_gradbench_messages() -> None:
-    """Each message as GradBench sends it, one per line, gets an answer."""
+    """The script answers each of GradBench's messages (one JSON object per line), also if a function is unknown."""
     lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}
     messages = [
         {"kind": "start", "eval": "lse"},
@@ -102,14 +102,14 @@ def test_gradbench_messages() -> None:
 
 @pytest.mark.slow
 def test_gradbench_table() -> None:
-    """Each derivative equals JAX's; the script fails if they differ."""
+    """The script prints all 30 rows, and none says "fails". It compares each derivative to JAX's."""
     rows = run("gradbench.py", "--table", "--seconds", "0")
     assert len(rows) == 2 + 30 and not any("fails" in row for row in rows)
 
 
 @pytest.mark.slow
 def test_optimal_control() -> None:
-    """The values of both sides are equal; the script fails if they differ."""
+    """The script succeeds. It fails if the results of tiduc and CasADi differ."""
     pytest.importorskip("casadi")
     rows = run("optimal_control.py", "quadrotor", "bundle adjustment", "--seconds", "0")
     assert [row[0] for row in rows[:2]] == ["quadrotor", "bundle"]
@@ -137,7 +137,7 @@ def rows_of(script: str) -> list[str]:
 def test_a_row_shows_the_gain_of_each_rewrite_for_speed(
     monkeypatch: pytest.MonkeyPatch, record: Record
 ) -> None:
-    """The record of a rewrite for speed names a benchmark and one of its rows. The row exists."""
+    """The benchmark row that a rewrite for speed cites as its evidence exists in that benchmark."""
     monkeypatch.syspath_prepend(BENCH)
     script, _, row = record.fault.row.partition(": ")
     assert row in rows_of(script)

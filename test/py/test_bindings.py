@@ -1,7 +1,7 @@
-"""TIDUC_MLIR selects other MLIR bindings. If they lack something that tiduc needs, they are refused by name.
+"""TIDUC_MLIR selects other MLIR bindings. If they lack a part that tiduc needs, the error message names that part.
 
-Only torch-mlir's wheel has StableHLO's dialects and everything else. Folders of links to its files stand for other
-builds of MLIR; they are named like the upstream package.
+Only torch-mlir's wheel has all that tiduc needs. The tests imitate other builds of MLIR by folders with links to some
+of this wheel's files, under the name of the upstream package.
 """
 
 import os
@@ -74,7 +74,10 @@ def test_refusals(tmp_path: Path, package: str, left_out: list[str], words: str)
 
 
 def test_classes_of_dialects_beside_tiduc() -> None:
-    """Other code gets the op classes of the dialects that it imports. tiduc adds empty modules for these dialects."""
+    """Other code in the process still gets the op classes of a dialect when it imports the dialect.
+
+    tiduc registers empty modules for the dialects, so that MLIR loads no op classes until then.
+    """
     text = "func.func @f(%i: index) { scf.for %j = %i to %i step %i { } return }"
     code = f"""
 from tiduc.dialect.mlir.context import context

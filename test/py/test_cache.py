@@ -1,4 +1,4 @@
-"""The cache of compiled modules: keys, damaged entries, limits, and concurrent processes."""
+"""Tests the cache of compiled modules: its keys, damaged entries, limits of size and age, and concurrent processes."""
 
 import os
 import stat
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the test fail if a compiler starts."""
+    """Fixture: an attempt to start the compiler fails the test."""
 
     def started(*_: object) -> None:
         raise AssertionError("the compiler was started")
@@ -182,7 +182,7 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
         cache.write(k[i], bytes(3000))
         os.utime(folder / f"{k[i]}.vmfb", (now - 100 + i, now - 100 + i))
     assert {path.stem for path in folder.iterdir()} == {k[2], k[3], k[4]}
-    assert cache.read(k[2]) is not None  # which makes it the most recently used entry
+    assert cache.read(k[2]) is not None  # this read makes k[2] the most recently used entry
     cache.write(k[5], bytes(3000))
     assert {path.stem for path in folder.iterdir()} == {k[2], k[4], k[5]}
     os.utime(folder / f"{k[4]}.vmfb", (now - 40 * 86400,) * 2)

@@ -1,4 +1,4 @@
-"""The cache ignores files that another user can write: shared folders, entries under other keys, special files."""
+"""The cache ignores entries that another user may have forged: in shared folders, under other keys, special files."""
 
 import errno
 import os
@@ -70,7 +70,7 @@ def test_a_folder_above_may_be_sticky(folder: Path) -> None:
 def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `sudo`, which keeps HOME, root neither writes to the user's cache nor runs modules from it."""
+    """Nothing is written to a cache folder that belongs to another user. This happens under `sudo` with HOME kept."""
     foreign = folder if place == "folder" else folder.parent
     foreign.mkdir(parents=True)
     if os.geteuid() == 0:
@@ -95,7 +95,7 @@ def test_a_link_to_a_folder_is_looked_at_where_it_leads(folder: Path, tmp_path: 
 def test_the_folder_that_was_checked_is_used(
     folder: Path, of_parent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the check, the path leads to another folder, because a link changes. That folder's entry is not read."""
+    """If the path is replaced by a link to another folder after the check, the checked folder's entry is read."""
     cache.write(KEY, b"module")
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "theirs" / "cache"))
     cache.write(KEY, b"another")
@@ -181,7 +181,7 @@ def test_files_of_other_kinds_are_not_entries(
     assert run(["cache", "clear"]) == 0
     assert capfd.readouterr().out == "removed 1 entries\n"
     assert {path.name for path in folder.iterdir()} == {f"{KEY}.vmfb", "elsewhere"}
-    cache.write(KEY, b"another")  # replaces a file or a link, but not the target of the link
+    cache.write(KEY, b"another")  # replaces a file or a link, but does not write to the target of the link
     assert cache.read(KEY) == (None if kind == "folder" else b"another")
     assert len(list(folder.iterdir())) == 2
 

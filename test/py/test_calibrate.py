@@ -1,4 +1,4 @@
-"""The rates from which times of ops are estimated: the defaults, rates from a file, and rates of this machine."""
+"""Tests the rates (such as flops per second) by which times of ops are estimated: defaults, from a file, measured."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tiduc.passes.rematerialize.rematerialize import memory_curve
 
 
 def test_times_follow_from_the_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If functions are slow, recomputing a tanh takes long compared with the matrix products."""
+    """If a file of rates states a high cost of functions such as tanh, the estimated cost of recomputation rises."""
     program, _ = network(4, 64, 8)
     assert rates() == Rates()
     usual = memory_curve(program.view, program.merged)

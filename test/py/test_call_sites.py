@@ -1,4 +1,7 @@
-"""Copies of calls and loops, each linearized with respect to other inputs: each copy has its own residuals."""
+"""A call or loop may be linearized several times, each time with respect to other inputs.
+
+The derivatives must be correct although the copies keep different residuals.
+"""
 
 from collections.abc import Callable
 
@@ -55,7 +58,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(derivative: str, first: Program, second: Program, factor: float = 1.0) -> None:
-    """Asserts that the derivatives of two programs agree; the first program computes `factor` times the second."""
+    """Compares the derivatives of two programs. The first program must compute `factor` times the second."""
     one, other = DERIVATIVES[derivative](first), DERIVATIVES[derivative](second)
     draw = np.random.default_rng(4).standard_normal
     arguments = [0.5 * draw(port.type.shape) for port in one.inputs]

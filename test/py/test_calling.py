@@ -1,4 +1,4 @@
-"""A program as a function: positional and named arguments, defaults, targets; its cost, text, picture and version."""
+"""Calls `Program` objects with positional, named and default arguments, and tests their cost, text and picture."""
 
 import importlib.metadata
 from typing import Any

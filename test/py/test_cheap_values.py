@@ -1,4 +1,4 @@
-"""Values that are recomputed without a budget, and transposed matrices in the memory model."""
+"""Tests which cheap values are recomputed without a memory budget, and the memory model for transposed matrices."""
 
 import numpy as np
 import pytest
@@ -28,11 +28,14 @@ GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims 
   %h{{i}} = stablehlo.multiply %m{{i}}, %half : {X}
   %x{{next}} = stablehlo.multiply %h{{i}}, %g{{i}} : {X}
 """
-"""A product, followed by a GELU as PyTorch exports it, whose factor is computed from a constant."""
+"""A matrix product, followed by a GELU in the form that PyTorch exports: a constant is converted to get sqrt(1/2)."""
 
 
 def gradient(head: bool = False) -> tiduc.Program:
-    """The gradient of layers with GELUs in all inputs. With `head`, a product and a square follow the last GELU."""
+    """The gradient of `COUNT` layers with GELUs, with respect to all inputs.
+
+    If `head` is set, a matrix product and a square follow the last GELU.
+    """
     body, y = "".join(GELU.format(i=i, next=i + 1) for i in range(COUNT)), f"%x{COUNT}"
     if head:
         product = f"stablehlo.dot_general {y}, %w0, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}"
@@ -52,18 +55,21 @@ def gradient(head: bool = False) -> tiduc.Program:
 
 
 WITHOUT = 3264
-"""KiB of memory of the gradient that recomputes nothing."""
+"""The peak memory, in KiB, of the gradient if nothing is recomputed."""
 
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GELU is h g, where u = c m, e = erf u, g = e + 1 and h = m / 2. If `gain` is positive, only m is kept."""
+    """Compares values and peak memory of a gradient of GELUs, with and without recomputation.
+
+    A GELU is h g, where u = c m, e = erf u, g = e + 1 and h = m / 2. If `gain` is positive, only m is stored.
+    """
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     random = np.random.default_rng(0)
     shapes = [(512, 64), *[(64, 64)] * COUNT]
     arguments = [(random.standard_normal(shape) / 8).astype(np.float32) for shape in shapes]
     monkeypatch.setattr(cheap, "_GAIN", gain)
-    without_hosting(monkeypatch)  # otherwise, results would hold these arrays
+    without_hosting(monkeypatch)  # otherwise, temporary arrays would use the memory of results
     program = gradient()
     assert (program.text.count("chlo.erf") > COUNT) is (gain > 0)
     compiled = program.compile()
@@ -74,20 +80,20 @@ def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These layers have small products. Recomputing `erf` would take more than 2% of the time."""
+    """`erf` is not recomputed if that takes too large a share of the time, as beside these small matrix products."""
     assert gradient().text.count("chlo.erf") == COUNT
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient().text.count("chlo.erf") > COUNT
 
 
 def test_backends_know_every_barrier_of_a_plan() -> None:
-    """Every recomputed op has a marked barrier, even if it reads the value that was computed last."""
+    """Every optimization barrier of a rematerialized program has the attribute `tidu.recomputed`."""
     text = gradient().rematerialize("min").text
     assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
-    """The bytes that the memory model counts for the result of each op. `reader` is the function's body."""
+    """The bytes that the memory model counts for the result of each op. `reader` is the body of the function."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
 {reader}
 }}
@@ -116,9 +122,9 @@ def test_transposed_batches_take_memory() -> None:
 
 
 def test_reversed_kernels_take_no_memory() -> None:
-    """A reversed kernel of a convolution takes no memory.
+    """In the memory model, a convolution kernel takes no memory if its spatial dimensions are reversed.
 
-    A reversed image does, and a kernel with reversed features.
+    It does take memory if its features are reversed. A reversed image takes memory too.
     """
     x, w, y = "tensor<1x8x5x5xf32>", "tensor<4x8x3x3xf32>", "tensor<1x4x5x5xf32>"
 
@@ -153,7 +159,10 @@ def test_reversed_kernels_take_no_memory() -> None:
 def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
     b: str, c: str, results: str, sizes: list[int]
 ) -> None:
-    """The kernels of %b and %c compute the sine %a, unless %b has a separate kernel or a result needs %a."""
+    """If two elementwise ops %b and %c read the sine %a, each of their kernels computes %a, and %a takes no memory.
+
+    The sine does take memory if %b is not fused or if %a is a result.
+    """
     x = "tensor<4x4xf32>"
     types = ", ".join([x] * len(results.split()))
     kinds = {"dot_general": f"({x}, {x}) -> {x}", "transpose": f"({x}) -> {x}"}
@@ -172,9 +181,9 @@ def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) -> None:
-    """Two products read the first run of a softmax's quotient. An elementwise op reads the second run.
+    """A recomputed quotient of a softmax takes no memory if only an elementwise op reads it, unless `stored` is set.
 
-    Within a budget, the result of a second run counts as stored.
+    Two matrix products read the quotient that was computed first.
     """
     x, s = "tensor<4x4xf32>", "tensor<4xf32>"
     model = liveness(
@@ -199,7 +208,10 @@ def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) 
 
 
 def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a product follows the last GELU, the memory peak is at this GELU's derivative."""
+    """`erf` is recomputed in every layer if a matrix product follows the last GELU.
+
+    Then the peak of memory is at the derivative of the last GELU.
+    """
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient(head=True).text.count("chlo.erf") == 2 * COUNT
 
@@ -221,7 +233,7 @@ def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytes
 def test_a_product_and_what_changes_its_dimensions_are_one_op(
     reader: str, result: str, sizes: list[int]
 ) -> None:
-    """If the batches of a product are summed, or its rows and columns exchanged, the product itself is not stored."""
+    """A matrix product takes no memory if its only reader sums its batch dimension or transposes it."""
     p, y = "tensor<3x5x6xf32>", f"tensor<{result}xf32>"
     types = f"({p}, tensor<f32>)" if "reduce" in reader else f"({p})"
     model = liveness(
@@ -237,7 +249,10 @@ def test_a_product_and_what_changes_its_dimensions_are_one_op(
 
 
 def test_values_that_are_compared_run_once() -> None:
-    """The gradient of a maximum goes to numbers that equal it. A second run may round them differently."""
+    """Values that are compared for equality, as in the gradient of a maximum, are never recomputed.
+
+    A recomputed value may be rounded differently.
+    """
     x = "tensor<4096x64xf32>"
     layer = """  %m{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : (X, W) -> X
   %s{i} = stablehlo.logistic %m{i} : X
@@ -271,7 +286,7 @@ def test_values_that_are_compared_run_once() -> None:
 
 
 def test_loops_keep_masks_of_equal_numbers() -> None:
-    """The mask is a residual. The product and the maxima, which have fewer bytes, do not replace it."""
+    """A mask `p == max(p)` stays a residual, and is not recomputed from residuals that have fewer bytes."""
     vector, matrix = "tensor<8xf32>", "tensor<8x8xf32>"
     graph = tiduc.load(f"""func.func @main(%x: {matrix}) -> (tensor<8x8xi1>, {matrix}) {{
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -290,10 +305,7 @@ def test_loops_keep_masks_of_equal_numbers() -> None:
 
 
 def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
-    """A barrier precedes the second run of a convolution.
-
-    The second run reverses its kernel again, behind the barrier.
-    """
+    """If a convolution is recomputed, the reversal of its kernel is recomputed too, after the optimization barrier."""
     x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
 
     def convolved(y: str, image: str, kernel: str) -> str:

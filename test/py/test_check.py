@@ -1,4 +1,4 @@
-"""`tiduc check`: the errors that it detects, its report, its finite differences, and the conversion to f64."""
+"""Tests `tiduc check`: which wrong derivatives it detects, its report, finite differences, and conversion to f64."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ def engine(program: Program) -> Any:
 
 
 def wrong(program: Program, *arguments: Any, **options: Any) -> list[Comparison]:
-    """The comparisons that disagree."""
+    """The comparisons of `tiduc check` that disagree, at a point."""
     return [c for c in check(program, arguments, engine, **options) if not c.agrees]
 
 
@@ -50,14 +50,17 @@ def randoms(*shapes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
 
 
 def test_errors_in_the_rules_most_used() -> None:
-    """Detects errors in a sample of the most used rules; test/sweep/seeded_errors.py tests all rules."""
+    """The check detects the error in each sampled rule of frequent ops; test/sweep/seeded_errors.py tests all rules."""
     counts = Counter(caught for _, caught in outcomes(60, every=8))
     assert counts[False] == 0 and counts[True] > 10, counts
 
 
 @pytest.mark.parametrize(("text", "kind", "op"), [(TANH, "jvp", "tanh"), (PRODUCT, "transpose", "multiply")])
 def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
-    """The error is smaller than f32's rounding and larger than f64's; the check converts the program to f64."""
+    """The check detects an error between the rounding errors of f64 and f32, because it converts the program to f64.
+
+    It does not detect the error with `dtype="as-is"`.
+    """
     arguments = randoms(*[(4,)] * text.count("%x: "), *[(4,)] * text.count("%y: "))
     opset = seeded(Seed(kind, f"stablehlo.{op}", 1, ()))
     assert wrong(tiduc.load(text), *arguments) == []
@@ -67,7 +70,7 @@ def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
 
 
 def test_a_small_derivative_beside_a_large_one() -> None:
-    """The check detects an error in one output and one input even if the derivative of another output is large."""
+    """The check detects a wrong small derivative, here of tanh, beside a derivative of 1e6."""
     text = """func.func @main(%x: tensor<f64>, %y: tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>) {
       %k = stablehlo.constant dense<1.0e6> : tensor<2xf64>
       %0 = stablehlo.multiply %y, %k : tensor<2xf64>
@@ -84,7 +87,7 @@ def test_a_small_derivative_beside_a_large_one() -> None:
 
 
 def test_order_two() -> None:
-    """An error in the rule of cosine affects only the second derivative of sine."""
+    """An error in the rule of cosine is found in the second derivative of sine, and not in the first."""
     text = TANH.replace("tanh", "sine")
     opset = seeded(Seed("jvp", "stablehlo.cosine", 1, ()))
     program, (x,) = tiduc.load(text, opset=opset), randoms((4,))
@@ -105,7 +108,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_reverse_alone() -> None:
-    """A function with a custom VJP has no JVP, so only the VJP is checked."""
+    """The check of a function with a custom VJP needs `modes=["rev"]`, because such a function has no JVP."""
     text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {tidu.vjp = @pull} {
       %y = stablehlo.sine %x : tensor<3xf32>
       return %y : tensor<3xf32>
@@ -168,7 +171,7 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
     status, out = told(capsysbinary, file, "--dtype", "as-is", "--json")
     assert status == 0 and json.loads(out)["comparisons"][0]["tolerance"] > 1e-3
     assert told(capsysbinary, file, "--modes", "fwd,both")[0] == 2
-    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # its type in the check
+    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # the type after conversion to f64
     assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
 
 
@@ -213,7 +216,7 @@ func.func private @jvp(%x: tensor<3xf64>, %dx: tensor<3xf64>) -> (tensor<3xf64>,
 def test_the_op_at_fault(
     capsysbinary: Any, tmp_path: Path, total: str, rule: str | None, op: str | None
 ) -> None:
-    """A wrong JVP of the user's, or a wrong rule, of an op in a loop is named with its line, and no other op is."""
+    """If the rule or the custom JVP of an op in a loop is wrong, the report names the line of that op and no other."""
     file, rules = tmp_path / "f.mlir", tmp_path / "rules.py"
     file.write_text(WRONG.replace("SUM", total))
     rules.write_text(
@@ -230,7 +233,7 @@ def test_the_op_at_fault(
 
 
 def test_no_op_at_fault(capsysbinary: Any, tmp_path: Path) -> None:
-    """If only stored numbers disagree, each op agrees by itself; JSON lists no op."""
+    """If only the values given by --expect are wrong, the report names no op, in text and in JSON."""
     file = tmp_path / "f.mlir"
     np.savez(tmp_path / "e.npz", **{"grad.0": np.zeros(4, np.float32), "input.0": np.ones(4, np.float32)})
     file.write_text(
@@ -266,7 +269,10 @@ def test_differences_of_smooth_functions() -> None:
 
 
 def test_differences_beside_a_kink() -> None:
-    """Steps that cross the kink are ignored, but only for the element near the kink."""
+    """Finite differences of |x| are right for an element near 0 and for an element at 1.
+
+    Steps that cross the kink at 0 are ignored, but only for the element near 0.
+    """
     (known,) = derivatives(lambda h: [np.abs(np.array([1e-5, 1.0]) + h)], 2e-16, 1e-9)
     np.testing.assert_allclose(known.value, [1, 1], rtol=1e-9)
 
@@ -286,7 +292,7 @@ CONSTANTS = (
 
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_widened_constants(constant: str) -> None:
-    """Constants keep their values, although their bits change."""
+    """The conversion to f64 keeps the values of constants, and adds no `convert` op."""
     type_ = constant.rpartition(" : ")[2]
     program = tiduc.load(f"func.func @main() -> {type_} {{\n%y = {constant}\nreturn %y : {type_} }}")
     wide = in_double(program)

@@ -1,4 +1,4 @@
-"""Functions with `tidu.checkpoint`: reverse mode keeps their arguments and results, and recomputes inner values."""
+"""For functions with `tidu.checkpoint`, reverse mode stores arguments and results, and recomputes inner values."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_values_are_equal(body: str, order: int) -> None:
 
 
 def test_a_loop_keeps_less() -> None:
-    """A loop stacks fewer values if the function that it calls has `tidu.checkpoint`."""
+    """The VJP of a loop stores fewer residuals per iteration if the called function has `tidu.checkpoint`."""
     plain, marked = (
         load(LAYERS.replace("ATTRIBUTES", attributes).replace("BODY", LOOP)).vjp().text
         for attributes in ("", "attributes {tidu.checkpoint}")

@@ -1,4 +1,4 @@
-"""Behaviour of the command line that lit cannot test: signals, terminals, full disks, and start-up."""
+"""Tests behaviour of the command line that lit cannot test: signals, terminals, full disks, and start-up."""
 
 import os
 import pty
@@ -138,7 +138,7 @@ def test_files_that_cannot_be_read_or_written(file, tmp_path, capfd):
 def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_path, capfd):
     folder = tmp_path / "out"
     folder.mkdir()
-    (folder / "backward.mlir").mkdir()  # the second of two files has a path where no file can exist
+    (folder / "backward.mlir").mkdir()  # the second output file cannot be written here
     first = str(folder / "first.npz")
     options = {
         "train-step": [
@@ -254,7 +254,7 @@ def test_an_interrupt_leaves_nothing(number, status, tmp_path):
 
 
 def wait_for_handlers(process):
-    """Waits until a process handles SIGTERM."""
+    """Waits until the process with this id has installed its handler of SIGTERM."""
     caught = 0
     for _ in range(400):
         time.sleep(0.05)
@@ -303,7 +303,7 @@ def test_a_command_may_replace_its_own_input(file):
 
 
 def on_terminal(*arguments):
-    """Runs a command on a terminal; returns the exit status, and the text of both output streams."""
+    """Runs a tiduc command on a terminal. Returns the exit status and the text that it writes to the terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.execv(sys.executable, [*TIDUC, *arguments])
@@ -311,7 +311,7 @@ def on_terminal(*arguments):
     try:
         while data := os.read(terminal, 4096):
             shown += data
-    except OSError:  # how Linux reports that the other end is closed
+    except OSError:  # Linux raises this error when the other end of the terminal is closed
         pass
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown

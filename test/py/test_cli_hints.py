@@ -1,4 +1,4 @@
-"""Diagnostics that suggest a correction, and diagnostics as JSON."""
+"""Tests diagnostics that suggest a correction, and diagnostics in the format JSON."""
 
 import json
 import re
@@ -147,10 +147,10 @@ def test_errors_as_json(flags, tmp_path, capfd):
 
 
 def test_shared_options_have_one_record():
-    """Code outside of a command's function reads the fields of `SharedOptions`, not values by string keys.
+    """No code of the command line reads options from click's context by string keys, except completion.
 
-    Completion is the exception: click completes a word before the command's function runs, and passes the values that
-    were parsed so far only in `params`.
+    Other code reads the fields of `SharedOptions`. Completion cannot, because click completes a word before the
+    command's function runs, and passes the values parsed until then only in `params`.
     """
     folder = Path(__file__).parents[2] / "tiduc" / "cli"
     by_key = re.compile(r"(?:context|ctx|find_root\(\))\.(?:meta|obj|params)\b[^ ,)]*")

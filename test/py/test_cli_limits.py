@@ -1,4 +1,4 @@
-"""If a limit of the system is reached, the command line names the limit instead of blaming a compiler."""
+"""If a system limit (such as memory) is reached, the error message names the limit and blames no compiler."""
 
 import json
 import struct
@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets li
 
 
 def said(folder: Path, line: str) -> str:
-    """The standard error of a shell command. Asserts that the command fails."""
+    """Runs a shell command, asserts that it fails with status 1, and returns its standard error."""
     (folder / "f.mlir").write_text(PROGRAM)
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=folder, check=False

@@ -1,4 +1,4 @@
-"""The `--help` texts, completion, `--quiet` and `--json`."""
+"""Tests the `--help` texts, shell completion, `--quiet` and `--json`."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ def command(name: str) -> click.Command:
 
 
 def checked(line: str) -> None:
-    """Checks that tiduc accepts the arguments of every command in a line; files need not exist."""
+    """Checks that tiduc accepts the arguments of every command in a line with pipes. The files need not exist."""
     for part in line.split("|"):
         words = shlex.split(part)
         assert words[0] == "tiduc"
@@ -92,7 +92,7 @@ def test_quiet(capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDUC_QUIET", "1")
     assert run(arguments) == 0
     assert capsysbinary.readouterr().out == b""
-    assert not is_quiet()  # after the last command
+    assert not is_quiet()  # the setting ends with the command
 
 
 def test_quiet_does_not_hide_errors(capsys: Any) -> None:

@@ -1,4 +1,4 @@
-"""Closed and full streams, names that are not text, endless devices, and colours."""
+"""Tests the command line with closed and full streams, undecodable file names, endless devices, and colours."""
 
 import json
 import os
@@ -155,7 +155,7 @@ def test_colours_of_tables_and_files(capfd: Any) -> None:
 @linux
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.more)])
 def test_output_that_does_not_fit(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write to a descriptor may write only a part. The rest then follows, or the command fails."""
+    """If the system writes only a part of the output, the command writes the rest later, or fails if it cannot."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     lines = [f"  %v{i + 1} = stablehlo.sine %v{i} : tensor<f64>" for i in range(4000)]
     body = "\n".join([*lines, "  return %v4000 : tensor<f64>"])

@@ -1,4 +1,7 @@
-"""Laplacians: sums over basis vectors move through linear ops and control flow; values equal the traces of Hessians."""
+"""Laplacians equal the traces of Hessians.
+
+Sums over basis vectors are moved through linear ops and control flow, so that fewer values have a batch dimension.
+"""
 
 import re
 from collections.abc import Callable
@@ -53,7 +56,7 @@ def branching(x: Any) -> Any:
 
 
 def looping(x: Any) -> Any:
-    """A loop whose number of iterations depends on the data."""
+    """A loop whose trip count depends on the data."""
     return jax.lax.while_loop(
         lambda h: jnp.sum(h * h) > 0.05, lambda h: 0.7 * jnp.sin(WEIGHTS[0] @ jnp.tanh(h)), x
     )
@@ -100,10 +103,10 @@ def test_gradient_of_a_laplacian() -> None:
 
 @pytest.mark.parametrize("name", ["scanned", "called"])
 def test_second_tangents_are_propagated_as_their_sum(name: str) -> None:
-    """Each layer multiplies all first tangents by its weights, but only the sum of the second tangents.
+    """Each layer multiplies all first tangents by its weights, but multiplies only the sum of the second tangents.
 
-    The first of three layers has no product, because its tangents are the identity matrix. A loop has the product of
-    the first tangents twice, because both linearizations carry these tangents.
+    The first of three layers needs no product, because its tangents are the identity matrix. A loop computes the
+    product of the first tangents twice, because both linearizations carry these tangents.
     """
     x = RNG.standard_normal(5)
     text = load(exported(lambda x: jax.tree.leaves(PROGRAMS[name](x))[-1], x), inline=True).laplacian().text
@@ -125,7 +128,7 @@ def test_rows_that_are_independent_share_basis_vectors() -> None:
 
 
 def test_products_with_the_identity_matrix_are_transposed() -> None:
-    """The Jacobian of a product with a matrix, on either side, has no product, because it is that matrix."""
+    """The Jacobian of x W or W x with respect to x is W. The program that computes it has no matrix product."""
     x, w = RNG.standard_normal(4), RNG.standard_normal((4, 2, 3))
 
     def left(x: Any, w: Any) -> Any:
@@ -145,7 +148,10 @@ def test_products_with_the_identity_matrix_are_transposed() -> None:
 
 
 def test_factors_that_basis_vectors_share_are_multiplied_once() -> None:
-    """A layer has the square of tangents. Before the next layer, it has their product with the first derivative."""
+    """For each of three layers, the Laplacian squares the matrix of tangents once.
+
+    Between layers, it multiplies the tangents once, by the first derivative.
+    """
     x = RNG.standard_normal(5)
     text = load(exported(called, x), inline=True).laplacian().text
     matrices = re.findall(r"stablehlo\.(\w+) (%\w+), (%\w+) : tensor<5x5xf64>", text)

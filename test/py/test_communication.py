@@ -1,4 +1,4 @@
-"""The communication of sharded programs: collectives in HLO, and the table of `tiduc explain --sharding`."""
+"""Tests the analysis of communication in sharded programs: collectives in HLO, and `tiduc explain --sharding`."""
 
 import json
 from pathlib import Path
@@ -118,7 +118,7 @@ WIDTH = 1024  # each number of devices divides it
 
 
 def loss(batch: int) -> Program:
-    """The loss of a layer whose weights are an array of 8 rows and `WIDTH` columns."""
+    """The loss of a layer whose weight matrix has 8 rows and `WIDTH` columns."""
     return from_module(
         parse(f"""func.func @main(%w: tensor<8x{WIDTH}xf32>, %x: tensor<{batch}x8xf32>) -> tensor<f32> {{
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -133,7 +133,7 @@ def loss(batch: int) -> Program:
 
 
 def exchange(devices: int, kind: str) -> Exchange:
-    """The communication of a gradient, with a batch of 4 for each device along the axis data."""
+    """The communication of a sharded gradient. The batch has 4 examples for each device along the axis "data"."""
     pytest.importorskip("jax")
     fully = "data" if kind == "fully sharded" else None
     weights = {"w": [None, "model"]} if kind == "tensor" else {}
@@ -152,7 +152,7 @@ def test_the_gradient_of_a_layer() -> None:
 
 @pytest.mark.parametrize("kind", ["data", "tensor", "fully sharded"])
 def test_weak_scaling_on_paper_is_measured(kind: str) -> None:
-    """On simulated devices, the bytes that each device sends are those on paper, from 8 to 1,024 devices."""
+    """The bytes that each device sends, estimated from 8 devices, equal those of programs for 64 and 1,024 devices."""
     small = exchange(8, kind)
     for devices in (64, 1024):
         large = exchange(devices, kind).programs["gradient"].collectives
@@ -205,7 +205,7 @@ manual_axes={"data", "model"} (%a: tensor<4xf32>) {
 
 
 def test_groups_that_follow_no_axes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command does not claim that the devices of a diagonal are those along both axes."""
+    """For a collective among devices on a diagonal of the mesh, the command reports no mesh axes."""
     pytest.importorskip("jax")
     (tmp_path / "f.mlir").write_text(DIAGONAL)
     assert run(["explain", str(tmp_path / "f.mlir"), "--sharding", "--json"]) == 0

@@ -1,4 +1,4 @@
-"""Programs that IREE's compiler rejects or crashes on, input formats, limits, and interrupts."""
+"""Tests compilation: programs that IREE's compiler rejects or crashes on, input formats, limits, and interrupts."""
 
 import io
 import os
@@ -86,7 +86,7 @@ def test_a_crash_of_the_compiler_is_reported() -> None:
     ],
 )
 def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place: str) -> None:
-    """With `--verify=false` throughout, IREE would compile these invalid programs to wrong values."""
+    """These invalid programs are refused at the op's line. With --verify=false, IREE would compile them wrongly."""
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}"):
         compile_source(source, cached=False)
@@ -143,7 +143,7 @@ HUNGRY = (
 
 
 def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replaces the compiler by this script, and returns the script's path."""
+    """Makes tiduc run this script instead of IREE's compiler, and returns the path of the script."""
     path = folder / "iree-compile"
     path.write_text(script)
     path.chmod(0o755)
@@ -371,13 +371,19 @@ def test_errors_of_the_compiler_name_the_file(
     ],
 )
 def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
-    """The diagnostics for all messages of the compiler and the loader in 300 runs with 1 to 35 MiB."""
+    """The diagnostic for each message that the compiler or the loader prints if memory runs out.
+
+    The messages are from 300 runs with limits of 1 to 35 MiB.
+    """
     error = refusal(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
     assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 
 
 def test_workaround_embedded_linking_knows_no_libm() -> None:
-    """If this test fails, targets.py no longer needs --iree-llvmcpu-link-embedded=false."""
+    """IREE's embedded linker does not find `sin`.
+
+    If this test fails, targets.py no longer needs --iree-llvmcpu-link-embedded=false.
+    """
     flags = [flag for flag in find_target("cpu").flags if "link-embedded" not in flag]
     done = subprocess.run(
         [find_tool("iree-compile"), *flags, "-", "-o", os.devnull],

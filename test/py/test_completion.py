@@ -1,4 +1,4 @@
-"""Completion in shells: input names after --wrt, and passes after opt."""
+"""Tests shell completion: names of inputs after --wrt, and names of passes after `tiduc opt`."""
 
 from collections.abc import Sequence
 from pathlib import Path

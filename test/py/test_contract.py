@@ -1,4 +1,4 @@
-"""Chains of products in another order: the values do not change, and the FLOPs fall."""
+"""Reordering chains of matrix products keeps the values and reduces the FLOPs."""
 
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from tiduc.program import Program
 
 
 def contracted(text: str) -> tuple[Program, list[dict[str, int]]]:
-    """The program after the pass, and what the pass says."""
+    """The program after the pass, and for each reordered chain: FLOPs before and after, and the number of products."""
     module = parse(text)
     contract(module)
     (function,) = module.body.operations
@@ -25,7 +25,10 @@ def contracted(text: str) -> tuple[Program, list[dict[str, int]]]:
 
 
 def chain(draw: Random) -> tuple[str, list[NDArray[Any]]]:
-    """A product of matrices, left to right or in random order, perhaps batched, with transposes; and arguments."""
+    """The text of a random chain of matrix products, and its arguments.
+
+    The order of the products is random. Products may be batched, and some operands are transposed.
+    """
     count, batch = draw.randint(3, 6), draw.choice([0, 0, 2])
     sizes = [draw.choice([1, 2, 3, 5, 8]) for _ in range(count + 1)]
     before = [batch] if batch else []
@@ -66,7 +69,7 @@ def chain(draw: Random) -> tuple[str, list[NDArray[Any]]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_chains(seed: int) -> None:
-    """A plan has fewer FLOPs than the original chain. A second run finds no better plan."""
+    """A reordered chain has the same values and fewer FLOPs. The pass does not reorder it a second time."""
     draw = Random(seed)
     for _ in range(5):
         text, arguments = chain(draw)
@@ -79,7 +82,7 @@ def test_random_chains(seed: int) -> None:
 
 
 def test_products_of_other_block_arguments_and_of_one_value() -> None:
-    """A square of a matrix reads one product twice; it is not a chain."""
+    """(A B)^2 is not reordered: the second product reads the first one twice, so the two are not a chain."""
     text = """func.func @main(%a: tensor<3x4xf64>, %b: tensor<4x3xf64>) -> tensor<3x3xf64> {
       %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
         : (tensor<3x4xf64>, tensor<4x3xf64>) -> tensor<3x3xf64>

@@ -1,4 +1,4 @@
-"""Loops, branches and calls: derivatives in both modes, to order two, against JAX or central differences."""
+"""Derivatives of loops, branches and calls in both modes, to order two, compared with JAX or central differences."""
 
 import itertools
 import re
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:
-    """The function (x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), computed by JAX."""
+    """The JVP of the VJP, computed by JAX: (x..., ct..., dx...) -> (y..., cx..., dy..., dcx...)."""
 
     def call(*values: Any) -> Any:
         n = len(values) - count - len(wrt)
@@ -53,7 +53,7 @@ def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Call
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
-    """Compares forward over reverse, which includes both modes, and reverse over both modes. All results must agree."""
+    """Compares JVP, VJP, and forward over reverse with JAX. Reverse over each mode must give the same derivatives."""
     function, given = PROGRAMS[name]
     run = xla.by_xla if name in LONG else evaluate
     point, wrt = [np.asarray(x) for x in given], floats(given)
@@ -76,7 +76,7 @@ def test_against_jax(name: str) -> None:
 
 
 def narrow(x: Any) -> Array:
-    """An argument in JAX's default 32-bit types."""
+    """Converts an argument to JAX's default 32-bit types."""
     kinds = {"f": np.dtype(np.float32), "i": np.dtype(np.int32)}
     return np.asarray(x, kinds.get(np.asarray(x).dtype.kind))
 
@@ -84,7 +84,7 @@ def narrow(x: Any) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax_as_it_exports_by_default(name: str) -> None:
-    """Compares forward over reverse with 32-bit induction variables and f32, run by XLA."""
+    """Compares forward over reverse with JAX in f32 and with 32-bit induction variables, run by XLA."""
     function, given = PROGRAMS[name]
     point, wrt, rng = [narrow(x) for x in given], floats(given), np.random.default_rng(0)
     program = tiduc.load(jax.jit(flat(function)).lower(*point).as_text())
@@ -98,14 +98,14 @@ def test_against_jax_as_it_exports_by_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_unbounded(name: str) -> None:
-    """Loops whose trip count depends on values, for which JAX has no reverse mode."""
+    """Checks derivatives of loops with data-dependent trip counts. JAX cannot differentiate them in reverse mode."""
     function, given = UNBOUNDED[name]
     check(exported(flat(function), *given), *given, subsets=False)
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
 def test_written(name: str) -> None:
-    """Programs that no front end emits, with each subset of active arguments."""
+    """Checks derivatives of programs that no front end emits, with respect to each subset of the arguments."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     check(text, *given)
 
@@ -114,10 +114,7 @@ def test_written(name: str) -> None:
 @pytest.mark.parametrize("where", ["inside", "outside", "swapped", "argument"])
 @pytest.mark.parametrize("case", COUNTERS, ids=str)
 def test_counters(case: tuple[Any, ...], where: str) -> None:
-    """Loops with an induction variable run the stated number of iterations.
-
-    If the number is known and positive, stacks have that size.
-    """
+    """Checks derivatives of loops that count. If the trip count is a constant, residuals are stacked in its size."""
     *parts, times = case
     text = counter(*parts, where)
     if where == "argument":
@@ -131,7 +128,7 @@ def test_counters(case: tuple[Any, ...], where: str) -> None:
 
 @pytest.mark.parametrize("case", [("i4", 1, 2, 7, "LT", 3), ("ui2", 0, 1, 3, "NE", 3)], ids=str)
 def test_counters_of_few_bits(case: tuple[Any, ...]) -> None:
-    """Constants of narrow induction variables are interpreted correctly; no program returns these variables."""
+    """Induction variables with few bits give the right trip count. The programs do not return these variables."""
     *parts, times = case
     text = counter(*parts, "inside").replace("-> (!f, !n) {", "-> !f {")
     text = text.replace("return %r#1, %r#0 : !f, !n", "return %r#1 : !f")
@@ -150,14 +147,14 @@ def test_random(data: Any, n: int) -> None:
 
 
 SMALL = [*TEXTS, *UNBOUNDED_TEXTS]
-"""Programs in which every output depends on an input, because the text pipeline leaves out zero derivatives."""
+"""Programs for `test_through_text`: every output depends on an input, because the passes omit zero derivatives."""
 
 
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("passes", ["tidu-linearize", "tidu-linearize,tidu-linear-transpose"])
 @pytest.mark.parametrize("name", [x for x in SMALL if x not in ("arguments_of_calls", "float_counter")])
 def test_through_text(name: str, passes: str) -> None:
-    """Prints and parses the module after each stage; the results equal those of the Python API."""
+    """Running the passes one by one, with printing and parsing between them, gives the results of the Python API."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
     derived = program.vjp() if "transpose" in passes else program.jvp()
@@ -194,9 +191,9 @@ def test_recursion_is_refused() -> None:
 
 
 def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
-    """A function with a custom rule is not inlined.
+    """A function with a custom VJP is not inlined into a reducer, so the program is refused.
 
-    A reduction must not call it, because its region may not contain calls.
+    The region of a reduction must not contain calls.
     """
     text = """
 func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
@@ -222,7 +219,7 @@ func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_inline() -> None:
-    """A large function is called unless inlining is requested."""
+    """The VJP calls a large function, and inlines it only if `inline=True` is given. The values are equal."""
     lines = "".join(
         f"\n  %{'y' if i == 20 else f'v{i}'} = stablehlo.sine %{f'v{i - 1}' if i else 'x'} : tensor<f64>"
         for i in range(21)
@@ -234,7 +231,7 @@ def test_inline() -> None:
 
 
 def layers(count: int) -> tuple[str, list[Array]]:
-    """A network whose layers have separate weights and call the same function."""
+    """The text of a network whose layers call one function with separate weights, and the network's arguments."""
 
     @jax.jit
     def layer(x: Any, w: Any, v: Any) -> Any:
@@ -282,7 +279,10 @@ def test_residuals_of_calls_are_few() -> None:
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
-    """Behind a barrier, values are recomputed from the carried value, which each iteration stacks."""
+    """After an optimization barrier in a loop, values are no residuals.
+
+    The reverse pass recomputes them from the carried value, which is stored in each iteration.
+    """
     body = SAME.replace("sine %a", "sine %h").replace(
         "%s =", "%h = stablehlo.optimization_barrier %a : !f\n %s ="
     )
@@ -298,7 +298,7 @@ def test_behind_a_barrier_nothing_is_kept() -> None:
 
 
 def _first(text: str) -> str:
-    """The program reduced to the result of its first loop."""
+    """The program without the results of all loops but the first."""
     return text.replace("-> (!f, !f)", "-> !f").replace("return %q#1, %o#1 : !f, !f", "return %r#1 : !f")
 
 
@@ -320,7 +320,7 @@ SLOW_ON_IREE = "captured_condition", "triangular", "until_norm"
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_ON_IREE else n for n in ON_IREE]
 )
 def test_on_iree(name: str) -> None:
-    """Forward over reverse, compiled by IREE, gives the interpreter's results."""
+    """Forward over reverse gives equal results if compiled by IREE and if run by the interpreter."""
     written = TEXTS | UNBOUNDED_TEXTS
     if name in written:
         text, given = written[name]
@@ -337,7 +337,7 @@ def test_on_iree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["newton", pytest.param("until_norm", marks=pytest.mark.slow)])
 def test_reverse_over_reverse_on_iree(name: str) -> None:
-    """Loops with unknown trip counts, transposed twice: IREE gives the interpreter's results."""
+    """IREE and the interpreter agree on the VJP, and on the VJP of the VJP, of loops with unknown trip counts."""
     function, given = UNBOUNDED[name]
     point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
     program = tiduc.load(exported(flat(function), *given))

@@ -1,7 +1,7 @@
 """Compares IREE with XLA on all programs of the control-flow tests, random programs, and their derivatives.
 
-`test_control_flow.py` compares the derivatives with JAX's. Here, both engines run the text that tiduc emits. All tests
-take a quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
+`test_control_flow.py` compares the derivatives with JAX's. In this file, IREE and XLA run the text that tiduc emits.
+All tests take a quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
 """
 
 import random
@@ -24,11 +24,14 @@ import tiduc
 WRITTEN = TEXTS | UNBOUNDED_TEXTS
 FAST = ("float_counter", "call_in_loop_in_call")
 SAMPLE = (*FAST, "cond_nested", "nested_unbounded")
-"""Programs that IREE once failed on. The last two are slow, as they are in `test_all`."""
+"""Programs on which IREE once failed. The last two are slow, also in `test_all`."""
 
 
 def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for rof") -> None:
-    """Compares IREE with XLA: a program, its JVP, its VJP, forward over reverse, and reverse over forward."""
+    """Compares IREE's and XLA's results of a program and its derivatives.
+
+    The derivatives are the JVP, the VJP, forward over reverse ("for"), and reverse over forward ("rof").
+    """
     program, rng = tiduc.load(text), np.random.default_rng(0)
     point, wrt = [np.asarray(x) for x in given], floats(given)
     outputs = [y for y in xla.by_xla(program.text, point) if y.dtype.kind in "fc"]
@@ -80,7 +83,7 @@ def test_all(name: str) -> None:
 
 
 COUNTED = (("i8", 100, 9, 126, "LT", 3), ("i32", 0, 1, 0, "LT", 0), ("i64", 3, 1, 4, "LT", 1))
-"""A counter that IREE cannot convert on the host, and counters of loops that run never or once."""
+"""Parameters of loops that count: an i8 counter, which IREE cannot convert on the host, and trip counts 0 and 1."""
 
 
 @pytest.mark.parametrize("case", COUNTED, ids=str)
@@ -100,7 +103,7 @@ def test_all_counters(case: tuple[Any, ...]) -> None:
 
 
 QUICK = (48, 30)
-"""Seeds of programs on which IREE without tiduc takes all memory."""
+"""Seeds of programs for which IREE takes all memory if tiduc does not rewrite them."""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Random control-flow programs exported by JAX. Compares every mode to order three with JAX's forward mode.
+"""Compares derivatives of random control-flow programs, in every mode to order three, with JAX's forward mode.
 
-For a program f and a cotangent ct, nested forward mode computes all derivatives of <ct, f>. JAX cannot differentiate
-loops with unknown trip count in reverse mode.
+For a program f and a cotangent ct, nested forward mode computes all derivatives of <ct, f>. JAX's reverse mode is not
+used, because it cannot differentiate loops with unknown trip count.
 """
 
 from collections.abc import Callable, Sequence

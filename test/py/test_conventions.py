@@ -1,4 +1,4 @@
-"""Each choice of docs/conventions.md, at a point where it matters, compared with JAX's value."""
+"""Tests each convention of docs/conventions.md at a point where the derivative depends on it, and compares with JAX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def program(body: str, *types: str, result: str) -> Program:
-    """A function `main` of %arg0, ... that returns %y."""
+    """A program with the function `main`, which has the arguments %arg0, %arg1, ... and returns %y."""
     arguments = ", ".join(f"%arg{i}: tensor<{type_}>" for i, type_ in enumerate(types))
     return load(
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}"
@@ -91,7 +91,7 @@ def test_clamp(point: tuple[float, ...], expected: tuple[float, ...]) -> None:
     body = "  %y = stablehlo.clamp %arg0, %arg1, %arg2 : tensor<f64>"
     p = program(body, "f64", "f64", "f64", result="f64")
     assert run(p.vjp(), *point, 1.0)[1:] == expected
-    tied = point[1] in (point[0], point[2])  # at a tie, JAX's derivatives are zero in all three
+    tied = point[1] in (point[0], point[2])  # if the operand equals a bound, JAX's three derivatives are zero
     assert jax.grad(lax.clamp, (0, 1, 2))(*point) == ((0.0, 0.0, 0.0) if tied else expected)
 
 
@@ -132,7 +132,7 @@ def test_gather_clamps_and_scatter_drops() -> None:
 
 
 def scatter(result: str, op: str = "") -> str:
-    """A scatter of updates into %arg0 at %arg1, with a body that returns `result`."""
+    """A scatter of %arg2 into %arg0 at the indices %arg1. The body of the scatter returns `result`."""
     return f"""
   %y = "stablehlo.scatter"(%arg0, %arg1, %arg2) ({{
   ^bb0(%a: tensor<f64>, %b: tensor<f64>):
@@ -201,7 +201,7 @@ def test_signed_zero() -> None:
         "f64",
         result="f64",
     )
-    assert np.signbit(run(p, -0.0)[0])  # addition would give +0
+    assert np.signbit(run(p, -0.0)[0])  # adding 0 would give +0, but tiduc removes the addition
     assert "stablehlo.add" not in str(p)
 
 

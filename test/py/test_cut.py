@@ -1,4 +1,7 @@
-"""cut: splits a linear graph into two parts that are transposed or batched separately. Jacobians through waists."""
+"""Tests `cut`, which splits a linear graph into two parts, and Jacobians of functions with a waist.
+
+A waist is a set of few values through which all outputs depend on the inputs.
+"""
 
 from typing import Any
 
@@ -29,7 +32,7 @@ def waist(x: Any) -> Any:
 
 
 def two_waists(x: Any, w: Any) -> Any:
-    """Outputs that depend on the inputs through a sum and a product. One output does not depend on w."""
+    """Two outputs that depend on the inputs only through a sum and a product. One output does not depend on w."""
     s, p = jnp.sum(x * w), jnp.prod(jnp.sin(x))
     return jnp.outer(jnp.arange(1.0, 8.0), jnp.ones(3)) * s * p, jnp.arange(9.0) * p
 
@@ -40,17 +43,14 @@ def linear_of(program: Program) -> Any:
 
 
 def jacobian_of(program: Program, graph: Any, at: Any) -> Any:
-    """The outputs of a linear graph.
-
-    `at` has the values of the program's inputs, followed by those of the graph's inputs.
-    """
+    """Evaluates a linear graph. `at` has the values of the program's inputs, then those of the graph's inputs."""
     own = [InputPort(key, x.type, key) for key, x in graph.inputs.items()]
     outputs = [OutputPort(f"y{i}", y.type, y) for i, y in enumerate(graph.outputs)]
     return run(Program(program.view, program.name, (*program.inputs, *own), tuple(outputs)), at)
 
 
 def test_the_halves_compose() -> None:
-    """The two parts in sequence are the JVP; their transposes in reverse order are the VJP."""
+    """Running the two parts of a cut in sequence gives the JVP. Running their transposes in reverse gives the VJP."""
     program, x, dx = load(exported(waist, np.zeros(6))), RNG.standard_normal(6), RNG.standard_normal(6)
     linear = linear_of(program)
     (h,) = bottleneck(program.view, linear, lambda v: int(np.prod(v.type.shape)), linear.outputs)
@@ -79,7 +79,10 @@ def test_what_cut_refuses() -> None:
 
 @pytest.mark.parametrize("function", [waist, two_waists])
 def test_jacobians_through_a_waist(function: Any) -> None:
-    """The Jacobian is a product of those on both sides of the waist. No identity matrix has the inputs' size."""
+    """The Jacobian is computed as the product of the Jacobians on both sides of the waist.
+
+    It equals JAX's, and no identity matrix of the inputs' size is needed.
+    """
     arguments = [RNG.standard_normal(6) for _ in range(1 if function is waist else 2)]
     positions = tuple(range(len(arguments)))
     program = load(exported(function, *arguments))
@@ -92,7 +95,7 @@ def test_jacobians_through_a_waist(function: Any) -> None:
 
 
 def test_a_waist_of_one_number() -> None:
-    """A single seed is not batched."""
+    """The Jacobian is correct if the waist is a single number, whose single basis vector needs no batch dimension."""
     x = RNG.standard_normal(7)
     program = load(exported(lambda x: jnp.outer(jnp.arange(8.0), jnp.arange(8.0)) * jnp.sum(jnp.sin(x)), x))
     (y,) = run(program.jacobian(), [x])

@@ -1,6 +1,7 @@
-"""Everything public runs as a user runs it: in a new process, on IREE, for this machine's CPU, with real executors.
+"""Runs each command and public name as a user does: in a new process, on IREE, for this machine's CPU.
 
-The tables are in `cases/default_paths.py`. The first ring checks that they are complete; the second ring runs them.
+The tables of commands are in `cases/default_paths.py`. The fast tests check that the tables are complete. The tests
+marked `more` run the commands.
 """
 
 import shlex
@@ -34,13 +35,13 @@ PREPARED = (
     "grad mlp_f32.mlir --value --wrt 0,1,2,3,4,5 -o gradient.mlir",
     f"compile gradient.mlir {EXAMPLES / 'sgd_mlp.mlir'} -o train",
 )
-"""Commands that create the other files."""
+"""Commands that create the files that cannot be written directly."""
 
 NAMES = [name for section in SECTIONS.values() for name in section]
 
 
 def options(name: str) -> dict[str, bool]:
-    """The options of a command in long form, and whether each takes a value; a switch has both of its forms."""
+    """Maps each option of a command, in long form, to whether it takes a value. A switch has an entry for each form."""
     command = tiduc.get_command(click.Context(tiduc), name)
     assert command is not None
     found = [each for each in command.params if isinstance(each, click.Option)]
@@ -48,10 +49,7 @@ def options(name: str) -> dict[str, bool]:
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Pairs of a command and its arguments.
-
-    Each command has a pair per group of its options, and one without options.
-    """
+    """Yields pairs of a command and its arguments: one pair without options, and one for each group of its options."""
     for name in NAMES:
         yield name, COMMANDS[name]
         known = options(name)
@@ -75,14 +73,14 @@ def test_the_lines_have_each_option_of_each_command() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the command lines read."""
+    """Fixture: a folder with the files that the command lines read."""
     place = tmp_path_factory.mktemp("paths")
     fill(place)
     return place
 
 
 def fill(place: Path) -> None:
-    """Writes the files that the command lines read, some of them by running commands."""
+    """Writes the files that the command lines read. Some of them are written by tiduc commands."""
     (place / "library").mkdir()
     for name, text in FILES.items():
         (place / name).write_text(text)
@@ -100,7 +98,7 @@ def fill(place: Path) -> None:
 
 
 def with_dynamic_batch() -> Any:
-    """An ONNX model with a dynamic batch, whose input `k` must be known at import."""
+    """An ONNX model with a dynamic batch size. The value of its input `k` must be given at import."""
     x, k = (
         onnx.helper.make_tensor_value_info(*each)
         for each in (("x", onnx.TensorProto.FLOAT, ["batch", 3]), ("k", onnx.TensorProto.INT64, [1]))
@@ -173,7 +171,7 @@ def test_examples(name: str, folder: Path) -> None:
 
 
 KINDS = ("tiny.mlir", "tiny.mlirbc", "artifact.mlirbc", "tiny.onnx", "tiny.pt2", "tiny.jaxexport")
-"""The kinds of files that hold programs. Each file has the function sum(tanh(x)) of four numbers."""
+"""A file of each format that programs can have. Each file contains the function sum(tanh(x)) of four numbers."""
 
 FURTHER = {
     "batch": "--batch-size 2",
@@ -186,14 +184,14 @@ FURTHER = {
     "view": "--format text",
 }
 READERS = [name for name in NAMES if "--trust" in options(name)]
-"""The commands that read all kinds of program files."""
+"""The commands that read program files of all formats."""
 
 WRITERS = [name for name in READERS if name != "run" and "--output" in options(name)]
-"""The readers that write a file for any program; `run` is not one, because it writes arrays."""
+"""The commands of `READERS` that write a program file. `run` is excluded, because it writes arrays."""
 
 
 def write_kinds(place: Path) -> None:
-    """Writes a file of each kind, if the installed packages can write it."""
+    """Writes a program file of each format for which the packages are installed."""
     import jax
 
     def f(x: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Threads that use one device array concurrently: a donated array is read before it is overwritten, or refused."""
+"""Several threads use a device array while one of them donates it.
+
+Each thread must read the array before it is overwritten, or get an error.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +45,10 @@ def frequent_switches() -> Iterator[None]:
 
 
 def at_once(*functions: Callable[..., Any], of: tuple[Any, ...]) -> list[Any]:
-    """The results of the functions on these arrays, each computed in its own thread; None for an InputError."""
+    """Calls each function on the arrays `of` in its own thread, and returns the results.
+
+    The result is None if a call raises InputError because an array was overwritten.
+    """
     barrier = Barrier(len(functions))
     results: list[Any] = [None] * len(functions)
 

@@ -1,4 +1,4 @@
-"""diagonal: if each basis vector affects only one slice of a value, one array holds the slices of all vectors."""
+"""Tests the analysis `diagonal`: if basis vector i affects only slice i of a value, the value is not batched."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,15 @@ A = RNG.standard_normal((3, 4))
 
 
 def losses(w: Any, v: Any, x: Any) -> Any:
-    """One loss for each sample of a batch of 5."""
+    """The losses of the samples of a batch, one per sample."""
     return jnp.sum(jnp.tanh(jnp.tanh(x @ w + v) @ A.T), axis=1)
 
 
 def test_gradients_of_each_sample_take_one_pass() -> None:
-    """Each weight needs one product with a batch dimension; the gradient of a bias is the cotangents."""
+    """The sparse Jacobian of losses per sample equals the dense one, and uses one batched product for the weights.
+
+    No array has two dimensions of the size of the batch.
+    """
     arguments = [RNG.standard_normal(sizes) for sizes in ((3, 4), (4,), (5, 3))]
     program = load(exported(losses, *arguments))
     sparse = program.jacobian(["arg0", "arg1"], sparsity="auto")

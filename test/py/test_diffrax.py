@@ -1,8 +1,8 @@
-"""Solvers of differential equations, exported from diffrax. Their loops have trip counts that depend on the data.
+"""Derivatives of solvers of differential equations, exported from diffrax. Their loops have data-dependent trip counts.
 
-`DirectAdjoint` differentiates the solver's steps. JAX can do so only if `max_steps` bounds them. The tests of adaptive
-steps use central differences: diffrax treats the step sizes as constants, but exported programs do not record this
-choice.
+diffrax's `DirectAdjoint` differentiates the steps of the solver. JAX can do so in reverse mode only if `max_steps`
+bounds the number of steps. Derivatives with adaptive steps are compared with central differences, because diffrax
+treats the step sizes as constants, but an exported program does not say so.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,10 @@ DIRECTION = np.array([0.4, -0.7]), np.array([0.3, 0.5])
 
 
 def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[..., Any]:
-    """A functional of the van der Pol oscillator at time 1. Its arguments are the initial value and the parameters."""
+    """A function that maps an initial value and parameters to a number.
+
+    The number is a weighted sum of squares of the state of a van der Pol oscillator at time 1.
+    """
 
     def field(t: Any, y: Any, p: Any) -> Any:
         return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
@@ -76,7 +79,7 @@ def loaded(function: Callable[..., Any]) -> tiduc.Program:
 def derivatives(
     program: tiduc.Program, run: Callable[..., Any]
 ) -> tuple[Array, list[Array], list[Array], list[Array]]:
-    """The JVP, the gradient, the gradient's JVP (forward over reverse), and its VJP (reverse over reverse)."""
+    """Evaluates the JVP, the gradient, the JVP of the gradient, and the VJP of the gradient."""
     gradient = program.grad()
     (_, dy) = run(program.jvp().text, [*POINT, *DIRECTION])
     return (
@@ -90,7 +93,10 @@ def derivatives(
 @pytest.mark.more
 @pytest.mark.parametrize("max_steps", [pytest.param(16, marks=pytest.mark.slow), None])
 def test_runge_kutta(max_steps: int | None) -> None:
-    """With constant steps, both modes and order two equal JAX's. JAX reverses only a bounded number of steps."""
+    """With constant steps, derivatives of order one and two in both modes equal JAX's.
+
+    JAX's own derivatives use `max_steps=16`, because JAX's reverse mode needs a bound.
+    """
     dy, gradient, forwards, backwards = derivatives(
         loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps)), evaluate
     )
@@ -107,9 +113,9 @@ def test_runge_kutta(max_steps: int | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "max_steps"), [(diffrax.Tsit5(), 16), (diffrax.Bosh3(), None)])
 def test_adaptive(solver: Any, max_steps: int | None) -> None:
-    """The derivative includes that of the step sizes.
+    """With adaptive steps, the derivatives equal central differences. They include the derivatives of the step sizes.
 
-    It equals central differences, and approximately JAX's derivative.
+    JAX's derivative omits those of the step sizes, so it is only approximately equal.
     """
     function = solved(solver, ADAPTIVE, max_steps)
     program = loaded(function)

@@ -1,7 +1,7 @@
-"""The default solve of diffrax on IREE, in new processes: by `tiduc.from_jax`, and from files by the command line.
+"""Differentiates diffrax's `diffeqsolve` with default options on IREE, by `tiduc.from_jax` and from exported files.
 
-`diffeqsolve` with its default adjoint calls Python back to raise exceptions, and its loop has a VJP of its own.
-`jax.export` does not write callbacks to a file, so that the exported solve has `throw=False`.
+With its default adjoint, `diffeqsolve` calls back into Python to raise exceptions, and its loop has a custom VJP.
+`jax.export` cannot write callbacks to a file, so the exported solve has `throw=False`.
 """
 
 import importlib
@@ -66,7 +66,7 @@ pathlib.Path("solve.jaxexport").write_bytes(exported.serialize())
 
 @pytest.fixture(scope="module")
 def expected() -> list[Any]:
-    """JAX's value, gradient and Hessian-vector product in f64."""
+    """Fixture: JAX's value, gradient and Hessian-vector product in f64."""
     given: dict[str, Any] = {}
     exec(SOLVE, given)
     diffrax = importlib.import_module("diffrax")
@@ -82,7 +82,7 @@ def expected() -> list[Any]:
 
 
 def run(folder: Path, *command: str) -> None:
-    """Runs Python with these arguments, without the variables that change how equinox reports errors."""
+    """Runs Python with these arguments. Removes environment variables that change how equinox reports errors."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("EQX_")}
     done = subprocess.run([sys.executable, *command], cwd=folder, env=plain, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,10 @@ def test_imported(tmp_path: Path, expected: list[Any]) -> None:
 
 @pytest.mark.parametrize(("file", "script"), [("solve.mlir", SAVED), ("solve.jaxexport", EXPORTED)])
 def test_files(tmp_path: Path, expected: list[Any], file: str, script: str) -> None:
-    """The Hessian-vector product of the export was wrong: it mixed values of two iterations."""
+    """From an exported file, the command line computes JAX's value, gradient and Hessian-vector product.
+
+    The Hessian-vector product was once wrong, because it mixed the values of two iterations.
+    """
     run(tmp_path, "-c", script)
     point, direction = (
         [word for x in part for word in ("--input", ",".join(map(str, x)))] for part in (POINT, DIRECTION)

@@ -1,4 +1,4 @@
-"""Programs that `shard` splits among devices: on eight devices of one process, and on several processes."""
+"""Runs programs that `shard` splits among devices: eight devices of one process, or several processes."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_training_on_several_processes(processes: int) -> None:
-    """The losses of data-parallel, tensor-parallel and fully sharded training are those of one device."""
+    """Data-parallel, tensor-parallel and fully sharded training give the losses of training on one device."""
     command = [sys.executable, str(ROOT / "examples" / "train_on_processes.py"), "--devices", "1"]
     command += [
         "--processes",

@@ -1,12 +1,16 @@
-"""The documentation pages: generated pages are up to date, links have targets, and code blocks run.
+"""Tests the documentation pages: generated pages are up to date, links have targets, and code blocks run.
 
-sh       runs in a page's own directory, which contains `examples`, with the commands of this Python's
-         environment; `tiduc` runs in forks of one process, as in the lit tests
-python   runs there in such a fork; a block that begins with `# FILE.py` is an excerpt of that file
-mlir     is valid; a block with a RUN line passes lit
-text     is the output of the preceding block of sh or python
-shell    is not run
-The rest of a page is skipped if a block needs a framework that is not installed.
+What is tested of a code block depends on its language:
+
+sh       The commands must succeed. Each page has its own directory, which contains `examples`. `tiduc` runs in forks of
+         one process, as in the lit tests.
+python   The code must run, in the directory of the page. A block that begins with `# FILE.py` is not run; it must be
+         an excerpt of that file.
+mlir     The program must be valid. A block with a RUN line must pass lit.
+text     The block must be the output of the preceding block of sh or python.
+shell    The block is not tested.
+
+If a block needs a framework that is not installed, the rest of the page is skipped.
 """
 
 import importlib.util
@@ -34,7 +38,7 @@ SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 """Scripts that set up environments, run for minutes, or write into the repository. Tests only check that they exist."""
 
 FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
-"""Frameworks that may be missing."""
+"""Imports of frameworks that may not be installed."""
 
 LONG = {
     *(
@@ -61,7 +65,7 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 class Block(NamedTuple):
-    """A fenced block of a page."""
+    """A fenced code block of a page."""
 
     line: int
     language: str
@@ -78,7 +82,7 @@ def blocks(page: Path) -> list[Block]:
 
 @cache
 def generated() -> dict[str, str]:
-    """The pages that docs/generate.py generates, by name."""
+    """The texts of the pages that docs/generate.py generates, by name of the page."""
     sys.path.insert(0, str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
@@ -111,7 +115,7 @@ def test_links(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[dict[str, str]]:
-    """The environment of shell commands, in which `tiduc` sends its command line to the fork server."""
+    """Fixture: the environment for shell commands. In it, `tiduc` sends its command line to the fork server."""
     server = subprocess.Popen(
         [sys.executable, str(LIT / "fork_server.py"), *IMPORTED],
         stdin=subprocess.PIPE,
@@ -130,7 +134,7 @@ def commands() -> Iterator[dict[str, str]]:
 
 
 def in_rings() -> Iterator[Any]:
-    """The pages. The second ring runs pages whose blocks take long or need a framework."""
+    """Yields the pages as parameters. Pages whose blocks take long or need a framework are marked `more`."""
     for page, name in zip(PAGES, NAMES, strict=True):
         needs = page.stem in LONG or any(FRAMEWORK.search(block.code) for block in blocks(page))
         yield pytest.param(page, id=name, marks=[pytest.mark.more] * needs)
@@ -158,7 +162,7 @@ def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
 
 
 def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
-    """The output of the commands. None for a block of scripts, because scripts are not run."""
+    """Runs the commands and returns their output. Returns None for a block of scripts, which are not run."""
     lines = [shlex.split(line, comments=True) for line in code.splitlines()]
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
     if any(scripts):
@@ -170,7 +174,7 @@ def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) 
 
 
 def run_python(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
-    """The output of the code; None for an excerpt."""
+    """Runs the code and returns its output. Returns None for an excerpt of a file, which is not run."""
     excerpt = EXCERPT.match(code)
     if excerpt:
         assert code[excerpt.end() :] in (ROOT / excerpt[1]).read_text(), f"{where}: not in {excerpt[1]}"

@@ -1,6 +1,6 @@
-"""The documentation site builds without warnings, its links resolve, and the reference covers all public names.
+"""The documentation site builds without warnings, its links have targets, and the reference covers all public names.
 
-test_docs.py runs the code in the pages.
+test_docs.py tests the code in the pages.
 """
 
 import os
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """A page's links, loaded files, and anchors."""
+    """Collects the links, the loaded files and the anchors of an HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -102,13 +102,13 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
         value = getattr(tiduc, name)
         module = getattr(value, "__module__", None)
         if module is None or not module.startswith("tiduc.") or not hasattr(value, "__qualname__"):
-            continue  # an op set, which has no name of its own
+            continue  # an instance (such as an op set), which has no qualified name
         assert getattr(import_module(module), value.__qualname__) is value
         assert f"{module}.{value.__qualname__}" in ids, f"{module}.{name} is in no page of docs/site.py"
 
 
 def test_navigation() -> None:
-    """The navigation names each page, and only pages that exist."""
+    """The navigation in mkdocs.yml lists each page of docs, except docs/upstream, and no other page."""
     _, _, settings = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r"(?: |^)([\w/]+\.md)$", settings.partition("\n\n")[0], re.MULTILINE)
     written = (page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
@@ -116,9 +116,9 @@ def test_navigation() -> None:
 
 
 def test_the_picture_is_of_the_example() -> None:
-    """The picture has the boxes that `tiduc view` draws now.
+    """The stored picture has the boxes that `tiduc view` draws of the example.
 
-    Their positions are not compared, because Graphviz chooses them.
+    The positions of the boxes are not compared, because Graphviz chooses them.
     """
     from tiduc.cli.view import _picture
     from tiduc.passes.rules import OPSET

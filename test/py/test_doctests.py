@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the sources give the results that they show."""
+"""Each example in a docstring of tiduc gives the result that the docstring shows."""
 
 import doctest
 from importlib import import_module
@@ -11,7 +11,7 @@ ROOMS = ("backends", "dialect", "passes", "runtime", "tiduc")
 
 
 def modules_with_examples() -> list[str]:
-    """The modules with examples. Links in `tiduc/` to other top-level directories are not followed."""
+    """The names of modules with examples in docstrings. Each file is found once, although `tiduc/` links to it too."""
     paths = (path.relative_to(ROOT) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
     names = (path.with_suffix("").parts for path in paths if ">>> " in (ROOT / path).read_text())
     return [".".join(parts if parts[0] == "tiduc" else ("tiduc", *parts)) for parts in names]

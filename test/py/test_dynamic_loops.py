@@ -1,4 +1,4 @@
-"""Loops and calls with dynamic dimensions, exported by JAX: sequences or batches of dynamic length."""
+"""Derivatives of loops and calls with dynamic dimensions, exported by JAX: sequences or batches of dynamic length."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,13 +23,13 @@ def random(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def inlined(program: tiduc.Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a program after inlining its calls, because StableHLO's refinement skips calls."""
+    """Inlines the calls of a program, and runs it. Without inlining, StableHLO's refinement would skip the calls."""
     assert "call @layer" in program.text
     return run(tiduc.load(program.text, inline=True), arguments)
 
 
 def test_sequence_of_dynamic_length() -> None:
-    """The cotangent of a sequence has the sequence's dynamic size. The loop's trip count is the same size."""
+    """The VJP of a scan over a sequence of dynamic length equals JAX's. The length is also the loop's trip count."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:
@@ -46,7 +46,10 @@ def test_sequence_of_dynamic_length() -> None:
 
 
 def test_function_of_dynamic_length() -> None:
-    """The function is called twice. It reads a value twice, and so it adds two cotangents."""
+    """Derivatives of a function of dynamic length equal JAX's to order two.
+
+    The function is called twice. It reads its argument twice, so the VJP adds two cotangents.
+    """
 
     @jax.jit
     def layer(xs: Any, w: Any) -> Any:
@@ -70,7 +73,10 @@ def test_function_of_dynamic_length() -> None:
 
 
 def test_zeros_of_a_dynamic_batch() -> None:
-    """A carried value that starts as zeros gets a tangent in the first iteration, and has none before it."""
+    """The JVP of a scan equals JAX's if the initial carried value is zeros with a dynamic batch size.
+
+    The carried value has a tangent only after the first iteration.
+    """
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:

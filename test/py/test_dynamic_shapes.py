@@ -1,4 +1,4 @@
-"""Programs with dynamic dimensions: where sizes come from, engines, refusals, and JAX's exports."""
+"""Tests programs with dynamic dimensions: how derivatives get sizes, engines, error messages, and JAX's exports."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tiduc.opt import run_pipeline
 
 
 def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:
-    """A transposed graph does not read a tangent, or keep a residual, only for its size."""
+    """The VJP reads sizes only from the argument. It keeps no tangent or residual merely to read its size."""
     text = str(load(CASES["sum"][0]).vjp())
     assert text.count("get_dimension_size") == text.count("get_dimension_size %arg0") == 2
 
@@ -32,7 +32,7 @@ def test_zero_tangents_have_the_sizes_of_their_primals() -> None:
 
 
 def test_stages_between_texts_know_the_sizes() -> None:
-    """The sizes that a transposed graph needs survive printing and parsing after each stage."""
+    """The VJP is correct if the module is printed and parsed after each pass, which must preserve the known sizes."""
     text, points = CASES["sum"]
     for stage in ("import", "linearize", "linear-transpose", "materialize-merge", "lower"):
         module = parse(text)
@@ -51,7 +51,10 @@ def test_what_needs_static_sizes_says_how_to_get_them() -> None:
 
 
 def test_compiled_for_every_size() -> None:
-    """The program states which dimensions a broadcast expands, because IREE must know them."""
+    """IREE compiles a VJP with dynamic sizes once for all sizes, and refuses an argument of wrong rank.
+
+    tiduc must emit which dimensions a broadcast expands, because IREE must know them.
+    """
     text = program(
         f"%x: {XX}, %v: {SCALAR}",
         XX,
@@ -155,7 +158,7 @@ def test_jax_exports(name: str) -> None:
 
 
 def _of_rows(x: Any) -> tuple[Any, ...]:
-    """Ops on rows of 64 numbers, which passes for speed rewrite if their shapes are static."""
+    """Results of ops on rows of 64 elements. If shapes were static, passes for speed would rewrite these ops."""
     from jax import lax, nn
     from jax import numpy as jnp
 
@@ -180,7 +183,10 @@ def _of_rows(x: Any) -> tuple[Any, ...]:
 @pytest.mark.more
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
 def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
-    """Most of these passes are for f32. Compares values on CPUs; for GPUs, only asserts that sizes remain dynamic."""
+    """Compiles a program with dynamic sizes in f32, the type that most passes for speed rewrite.
+
+    For CPUs, compares values with JAX's. For other targets, only asserts that sizes remain dynamic.
+    """
     import jax
 
     p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))
@@ -191,17 +197,17 @@ def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
     for n in (3, 300):
         x = a(n, 64).astype(np.float32)
         for mine, theirs in zip(compiled(x), jax.tree.leaves(_of_rows(jax.numpy.asarray(x))), strict=True):
-            atol = max(2e-4, 1e-5 * float(np.max(np.abs(theirs))))  # sums of 300 products may cancel
+            atol = max(2e-4, 1e-5 * float(np.max(np.abs(theirs))))  # the terms of long sums may cancel
             np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=atol)
 
 
 def test_refining_makes_all_shapes_static() -> None:
-    """Refinement makes all shapes static, as the message of a refusal suggests."""
+    """Refining a program for given arguments makes all shapes static. Error messages recommend refinement."""
     assert "?" not in refined(CASES["tanh"][0], [a(2, 4)])
 
 
 def test_dynamic_sizes_of_arguments_are_compared() -> None:
-    """The compiled program compares the sizes of arguments; IREE would read beyond the end of an array."""
+    """A compiled VJP refuses a cotangent of wrong size. Without this check, IREE would read beyond an array's end."""
     text = program(
         f"%x: {X}, %w: {X}", X, f"%y = stablehlo.concatenate %x, %w, %x, dim = 0 : ({X}, {X}, {X}) -> {X}"
     )
@@ -220,7 +226,10 @@ def test_dynamic_sizes_of_arguments_are_compared() -> None:
 
 
 def test_sizes_that_a_program_asserts_to_be_equal() -> None:
-    """JAX's exports assert that sizes are equal. A broadcast between equal sizes expands nothing."""
+    """If the program asserts that two sizes are equal, the VJP of a broadcast between them needs no reshape.
+
+    The compiled program refuses arguments whose sizes violate the assertion. JAX's exports contain such assertions.
+    """
     text = f"""func.func @main(%x: {XX}, %w: {X}) -> {XX} {{
       %n = stablehlo.get_dimension_size %x, dim = 1 : ({XX}) -> tensor<i32>
       %m = stablehlo.get_dimension_size %w, dim = 0 : ({X}) -> tensor<i32>
@@ -245,7 +254,10 @@ def test_sizes_that_a_program_asserts_to_be_equal() -> None:
 
 
 def test_broadcasts_in_loops_state_what_they_expand() -> None:
-    """IREE compiles only broadcasts that state what they expand. The loop repeats x = x - (the sums of its rows)."""
+    """A broadcast of dynamic sizes in a loop states which dimensions it expands, because IREE requires this.
+
+    The loop subtracts from each element of x the sum of its row, three times.
+    """
     text = f"""func.func @main(%x: {XX}) -> {XX} {{
       %z = stablehlo.constant dense<0> : tensor<i32>
       %r:2 = stablehlo.while(%i = %z, %y = %x) : tensor<i32>, {XX}
@@ -275,7 +287,7 @@ def test_broadcasts_in_loops_state_what_they_expand() -> None:
 
 
 def test_broadcasting_ops_of_chlo_on_iree() -> None:
-    """Only at run time is it known which operand has size 1."""
+    """The VJP of a broadcasting chlo op is correct on IREE, although only run time tells which operand is expanded."""
     text, points = CASES["broadcast_multiply"]
     compiled = load(text).vjp(["x"]).compile()
     for x, w in points:

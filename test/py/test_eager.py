@@ -1,4 +1,4 @@
-"""Eager reverse mode: the trace and the backward walk, on both executors, against values computed by hand."""
+"""Eager reverse mode on both executors: gradients equal values computed by hand, and traces keep what they need."""
 
 import gc
 import math
@@ -43,7 +43,7 @@ def interpreter() -> Interpreter:
 
 @pytest.fixture
 def quick(interpreter: Interpreter) -> Frontend:
-    """A frontend on the interpreter, which needs no compiler."""
+    """Fixture: a frontend that runs graphs by the interpreter, without a compiler."""
     return Frontend(interpreter)
 
 
@@ -105,7 +105,7 @@ def test_values_not_retained_are_recomputed(front: Frontend, keeps: str) -> None
     (y,) = front.run(graph, x, retained=None if kept is None else lambda data: kept)
     (gradient,) = front.backward(y, retain=True).values()
     assert gradient == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
-    # Records backward twice; the second derivative includes values without a key.
+    # The gradient of the gradient. It needs values that have no key.
     one = EagerInput("seed", np.array(1.0))
     first = recorded_backward([y], [one], front.executor, front.recorder)[x.key]
     assert front.backward(first)[x.key] == pytest.approx(math.exp(0.5) * 2.5, rel=1e-15)
@@ -194,7 +194,7 @@ class Counting:
 
 
 def test_paths_that_meet_are_added_once_each(quick: Frontend) -> None:
-    """A diamond of depth 60 has 2^60 paths; the backward walk adds the cotangents of each value once."""
+    """The backward pass of 60 nested diamonds, with 2^60 paths, runs 180 transposes and 60 additions."""
     x = quick.leaf(1.0)
     y = x
     for _ in range(60):
@@ -232,7 +232,7 @@ def test_explicit_release(quick: Frontend) -> None:
 
 
 def test_dropped_results_free_the_trace(quick: Frontend) -> None:
-    gc.disable()  # a trace has no reference cycles
+    gc.disable()  # the trace must be freed without the garbage collector, because it has no reference cycles
     try:
         x = quick.leaf(3.0)
         y = quick.op("sine", quick.op("sine", x))
@@ -291,7 +291,7 @@ def test_mismatched_arguments(quick: Frontend) -> None:
 
 
 def test_an_op_without_a_rule(quick: Frontend) -> None:
-    """The op runs. Its derivative is refused before anything is run or released."""
+    """An op without a differentiation rule runs, and `backward` through it is refused, also if it is called again."""
     text = """func.func @main(%x: tensor<2xf64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
       %0 = "stablehlo.reduce"(%x, %zero) ({
@@ -325,10 +325,10 @@ def test_the_second_backward_compiles_nothing() -> None:
     first, compiled = (
         once(front),
         iree.compiled,
-    )  # of the program, two ops and their transposes, NumPy runs some
+    )  # the program, two ops and their transposes are six graphs; NumPy runs some of them without compilation
     assert 0 < compiled < 3 + 3
     assert once(front) == first and iree.compiled == compiled
-    # A new recorder builds new graphs; the executor finds their compiled code by the text of the graphs.
+    # A new recorder builds new graphs. The executor finds their compiled code, because their texts are equal.
     assert once(Frontend(iree)) == first and iree.compiled == compiled
 
 
@@ -339,7 +339,7 @@ def test_equal_programs_are_one_graph(quick: Frontend) -> None:
 
 
 def test_a_program_with_a_loop(front: Frontend) -> None:
-    """The program computes x^(2^3) by a loop of three iterations; backward recomputes the loop's residuals."""
+    """The gradient of a program with a loop is correct: three iterations that square x compute x^8."""
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
@@ -361,7 +361,7 @@ def test_a_program_with_a_loop(front: Frontend) -> None:
 
 
 def test_a_derivative_as_one_invocation(quick: Frontend) -> None:
-    """The results of a gradient may be explicit zeros."""
+    """A gradient program can be called eagerly and differentiated again, also if one of its results is always zero."""
     p = load(
         "func.func @main(%x: tensor<f64>, %y: tensor<f64>) -> tensor<f64> {\n return %x : tensor<f64>\n}"
     )
@@ -379,4 +379,4 @@ def test_long_traces(quick: Frontend) -> None:
     assert quick.backward(y, retain=True) == {x.key: 1.0}
     first = recorded_backward([y], [EagerInput("seed", np.array(1.0))], quick.executor, quick.recorder)
     assert float(first[x.key].data) == 1.0
-    del first, y  # deleting a deep trace does not recurse
+    del first, y  # deleting a deep trace must not exceed the recursion limit

@@ -1,4 +1,4 @@
-"""Eager arrays: complex values, views, writes, and the results of `grad`."""
+"""Tests derivatives of eager arrays: complex values, views, writes into arrays, and the results of `grad`."""
 
 import copy
 import math
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def test_complex_gradients() -> None:
-    """Under the inner product Re(conj(a) b), the gradient of |z|^2 is 2 z; JAX gives the conjugate."""
+    """The gradient of |z|^2 is 2 z, because the inner product is Re(conj(a) b). JAX's gradient is its conjugate."""
     z = Array([1 + 2j, -0.5j], requires_grad=True)
     (np.abs(z) ** 2).sum().backward()
     np.testing.assert_allclose(z.grad.data, 2 * z.data)
@@ -37,7 +37,7 @@ def test_complex_gradients() -> None:
 
 
 def test_values_are_those_that_were_read() -> None:
-    """The gradient of x^2 (x + 1), where x is overwritten between its two uses."""
+    """If x is overwritten between two uses, each use has the value of its time: the gradient is that of x^2 (x + 1)."""
     x = Array(3.0, requires_grad=True)
     y = x * x
     x += 1
@@ -79,9 +79,9 @@ def test_writes_convert_and_broadcast() -> None:
 
 
 def views(x: Any) -> list[Any]:
-    """Writes through views, and reads of views after writes to their base.
+    """Writes into an array through views, and reads views after writes. Returns the arrays that were read.
 
-    NumPy and eager arrays must give the same.
+    The test compares the results for NumPy arrays and eager arrays.
     """
     row, column, turned, line, late = x[0], x[:, 1:], x.T, x.reshape(-1), x[1:]
     row[1] = 10.0
@@ -138,7 +138,7 @@ def test_writes_through_views_are_differentiated() -> None:
 
 
 def test_a_view_is_not_a_constant() -> None:
-    """A view has a derivative, even if it was created under `no_grad` or before its base required grad."""
+    """A view has a derivative, even if it was created under `no_grad` or before its base had `requires_grad`."""
     x = Array(V)
     early = x[1:]
     x.requires_grad = True
@@ -196,7 +196,10 @@ def test_order_three() -> None:
 
 
 def test_backward_that_is_recorded() -> None:
-    """The gradient of a penalty on a gradient is right: sum (d/dx sum x^3)^2 = sum 9 x^4 has the gradient 36 x^3."""
+    """`backward(create_graph=True)` can be differentiated: the gradient of the squared norm of a gradient is correct.
+
+    The gradient of sum x^3 is 3 x^2. The gradient of its squared norm, sum 9 x^4, is 36 x^3.
+    """
     x = Array([1.0, 2.0], requires_grad=True)
     np.sum(x**3).backward(create_graph=True)
     np.sum(x.grad**2).backward()
@@ -314,7 +317,7 @@ def test_unused_structures_are_dropped() -> None:
             np.sum(np.sin(x) * x).backward()
             np.testing.assert_allclose(x.grad, np.cos(x.data) * x.data + np.sin(x.data), atol=1e-15)
             assert len(here.recorder.graphs) == 2
-        loss.backward()  # its structures are no longer stored
+        loss.backward()  # the graphs of the loss have been dropped from the cache, and are rebuilt
     np.testing.assert_allclose(old.grad, 3 * old.data**2)
     for factory in (lambda: Session(limit=0), lambda: Interpreter(0)):
         with pytest.raises(RequestError, match="at least 1 structure"):

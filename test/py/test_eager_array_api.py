@@ -1,4 +1,4 @@
-"""The namespace of the Array API standard, which `test/sweep/array_api.py` tests with the standard's own tests."""
+"""Tests the namespace of the Array API standard. `test/sweep/array_api.py` runs the standard's own tests."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ xp = array_api
 
 
 def test_the_namespace_has_functions_of_eager_arrays() -> None:
-    """Each name resolves, and each function that takes arrays is implemented for eager arrays."""
+    """Each name of the namespace resolves, and the functions of its extensions are implemented for eager arrays."""
     extensions = {"linalg": xp.LINALG, "fft": xp.FFT}
     for name in xp.FUNCTIONS.split():
         assert callable(getattr(xp, name))
@@ -25,7 +25,7 @@ def test_the_namespace_has_functions_of_eager_arrays() -> None:
 
 
 def test_a_function_of_any_library() -> None:
-    """A function that takes the namespace from its argument has derivatives."""
+    """A function that gets its namespace from `x.__array_namespace__()` can be differentiated."""
 
     def softmax(x: Array) -> Array:
         own = x.__array_namespace__("2024.12")
@@ -69,7 +69,7 @@ def test_orders() -> None:
 
 
 def test_parameters_are_those_of_numpy() -> None:
-    """Functions take NumPy's parameters by position and by name; others are refused by name."""
+    """Functions take NumPy's parameters by position and by name. The error for an unsupported parameter names it."""
     x = Array([[1.0, 2.0], [3.0, 4.0]])
     assert np.trace(x, 1).item() == np.trace(a=x, offset=1).item() == 2.0
     for call in (

@@ -1,4 +1,4 @@
-"""Backwards as one graph, graphs that the host runs, and the hooks of executors that `backward` calls."""
+"""Tests backward passes that run as one graph, graphs that NumPy runs, and the executor methods that run a pass."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from tiduc.eager.host import EXACT, MOST_BYTES, on_host
 
 
 class Counting(Interpreter):
-    """An interpreter that counts the calls of its hooks."""
+    """An interpreter that counts the calls of its methods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,10 @@ class Counting(Interpreter):
 
 
 def test_hooks() -> None:
-    """`backward` runs one transpose for each op, also for what it recomputes, and calls no other hook but for sums."""
+    """`backward` calls `run_transposed_linear` once for each op, and `add_operands` once for each sum of cotangents.
+
+    It does not call `execute_forward`, although the values of a checkpoint are recomputed.
+    """
     counting = Counting()
     with executing(counting):
         x = Array(V, requires_grad=True)
@@ -72,7 +75,10 @@ PROGRAMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_backward_as_one_graph(name: str) -> None:
-    """A rehearsal runs each backward as one graph; the cotangents are those of a walk."""
+    """The executor `Rehearsal` runs each backward pass as one graph.
+
+    Its cotangents equal those of a pass that runs op by op.
+    """
     rehearsal, session = Rehearsal(), Session(Interpreter())
     with executing(session):
         expected = results(PROGRAMS[name])
@@ -137,7 +143,10 @@ def graph_of(function: Any, *points: np.ndarray) -> RecordedGraph:
 
 @pytest.mark.parametrize("name", ["add", "divide", "multiply", "negative", "subtract"])
 def test_exact_ops(name: str) -> None:
-    """NumPy runs the op without warnings, and the result is a new array."""
+    """For each op that NumPy runs instead of a compiler, the result is exactly NumPy's, in a new array.
+
+    No warnings are given, and arguments of a wrong shape are refused.
+    """
     ufunc = getattr(np, name)
     pairs = [
         (X, V),

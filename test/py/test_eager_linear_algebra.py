@@ -1,4 +1,4 @@
-"""`numpy.linalg` on eager arrays, by IREE: which elements are read, singular matrices, and NumPy's errors."""
+"""Tests `numpy.linalg` on eager arrays, run by IREE: which elements are read, singular matrices, and errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,10 @@ def differences(f: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.more
 def test_one_triangle_is_read() -> None:
-    """Values are NumPy's, and the derivative is with respect to the triangle that NumPy reads."""
+    """For functions that read one triangle of a matrix, values equal NumPy's, and derivatives are zero elsewhere.
+
+    In the triangle, derivatives equal finite differences.
+    """
     found = {}
     for name, f in OF_A_TRIANGLE.items():
         x = Array(A, requires_grad=True)
@@ -47,7 +50,7 @@ def test_one_triangle_is_read() -> None:
 
 @pytest.mark.more
 def test_determinants() -> None:
-    """Also at a singular matrix, the derivative is the adjugate, for complex matrices its conjugate transposed."""
+    """The gradient of a determinant is the conjugate of the matrix of cofactors, also at a singular matrix."""
     for matrix in (
         [[1.0, 2.0], [2.0, 4.0]],
         [[2.0, 1.0], [5.0, -3.0]],
@@ -80,7 +83,7 @@ def test_errors_of_numpy() -> None:
 
 
 def test_refusals() -> None:
-    """Refusals of arguments need no executor."""
+    """Invalid arguments raise NumPy's kinds of errors."""
     x, error = Array(W), np.linalg.LinAlgError
     with executing(Interpreter()):
         for call, kind, text in (

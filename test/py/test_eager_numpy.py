@@ -31,7 +31,7 @@ PLAIN = {"arccosh": 3.0, "power": 2.0, "fmod": 1.0, "remainder": 1.0, "floor_div
 @pytest.mark.parametrize("name", EMITTERS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_universal_functions(name: str, dtype: Any) -> None:
-    """The result has NumPy's values and type. If NumPy refuses the arguments, tiduc does too."""
+    """A ufunc of eager arrays has NumPy's values and types. If NumPy raises TypeError, so does tiduc."""
     ufunc = getattr(np, name)
     operands = [FLOATS[dtype], np.roll(FLOATS[dtype], 1)][: ufunc.nin]
     if dtype is np.int32 and name == "power":
@@ -190,7 +190,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 MORE = ("cross", "cumprod", "interp", "moves", "vector norms")
-"""The functions that only the second ring compares, because JAX compiles many ops for them."""
+"""The functions whose tests are marked `more`, because JAX compiles many ops for them."""
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ EINSUMS: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def test_einsum() -> None:
-    """Repeated letters, ellipses and sizes of 1 give NumPy's results, in the order of each kind of `optimize`."""
+    """`einsum` equals NumPy's for repeated letters, ellipses and sizes of 1, with each value of `optimize`."""
     for spelled, sizes in EINSUMS.items():
         arrays = [np.random.default_rng(0).standard_normal(each) for each in sizes]
         wanted = np.einsum(spelled, *arrays)
@@ -260,7 +260,10 @@ def test_einsum() -> None:
 
 
 def test_the_order_of_contractions() -> None:
-    """A vector goes first, unless the caller names another order."""
+    """With `optimize=True`, a product of two matrices and a vector contracts the vector first.
+
+    The caller may request a single contraction, or another order.
+    """
     sizes = dict(zip("ijk", (50, 40, 30), strict=True))
     for optimize, wanted in (
         (True, ((1, 2), (0, 1))),
@@ -289,7 +292,7 @@ def test_unsupported_functions_are_refused() -> None:
 
 
 def test_distinct_elements() -> None:
-    """The distinct elements are a gather: each derivative goes to the first element of its value."""
+    """`unique_values` can be differentiated: each cotangent goes to the first of the equal elements."""
     x = Array([2.0, 1.0, 2.0, 3.0], requires_grad=True)
     found = np.unique_all(x)
     np.testing.assert_array_equal(found.inverse_indices.data, [1, 0, 1, 2])
@@ -322,7 +325,7 @@ def test_types_that_the_interpreter_lacks() -> None:
 
 @pytest.mark.slow
 def test_functions_by_iree() -> None:
-    """IREE compiles all functions above as one module, after a rehearsal; results equal the interpreter's."""
+    """After a rehearsal, IREE compiles all functions of `FUNCTIONS` at once; results equal the interpreter's."""
 
     def run() -> dict[str, np.ndarray]:
         actual = {}

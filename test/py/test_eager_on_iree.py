@@ -1,4 +1,7 @@
-"""Eager arrays on their default executor: programs, and every NumPy function at sizes that IREE treats differently."""
+"""Tests eager arrays on IREE, their default executor: programs, and all NumPy functions at several sizes.
+
+IREE compiles small and large arrays differently.
+"""
 
 import subprocess
 import sys
@@ -47,7 +50,7 @@ def seed_of(y: Any) -> np.ndarray:
 
 
 def results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
-    """The value of a program on eager arrays, and its gradients for a random seed."""
+    """The value of a case on eager arrays. If the case is differentiable, also its VJP for the cotangent `seed_of`."""
     arrays = [Array(x, requires_grad=case.differentiable) for x in points]
     y = case.function(np, *arrays)
     if not case.differentiable:
@@ -56,7 +59,7 @@ def results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def expected_results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
-    """NumPy's results, and JAX's derivatives in f64."""
+    """NumPy's value of a case. If the case is differentiable, also JAX's VJP in f64."""
     y = np.asarray(case.function(np, *points))
     if not case.differentiable:
         return [y]
@@ -67,7 +70,7 @@ def expected_results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
 
 @cache
 def prepared(size: int, names: tuple[str, ...]) -> tuple[Session, Iree]:
-    """A session whose executor has compiled the graphs of these programs as one module."""
+    """A session, and its executor, which has compiled the graphs of the named cases as one module."""
     zeros, iree = Zeros(), Iree()
     session = Session(zeros)
     with executing(session):
@@ -88,7 +91,7 @@ SECOND = {f"linalg.{name}" for name in ("cholesky", "det", "eigh", "qr", "solve"
     "fft.fft",
     "fft.irfft2",
 }
-"""The factorizations and transforms that the second ring runs; IREE takes seconds to compile each."""
+"""The factorizations and transforms whose tests are marked `more`, because IREE takes seconds to compile each."""
 
 
 @pytest.mark.sampled(15)
@@ -113,7 +116,10 @@ def test_factorizations_and_transforms(name: str, size: int, request: pytest.Fix
 
 
 def as_expected(name: str, size: int, test: str, request: pytest.FixtureRequest) -> None:
-    """Asserts that a program has the expected results, by a module with all selected programs of this size."""
+    """Asserts that IREE gives the expected results of a case.
+
+    All selected cases of this size are compiled as one module.
+    """
     names = tuple(sorted(selected(request, test, size=size)))
     session, iree = prepared(size, names)
     compiled = iree.compiled
@@ -130,7 +136,7 @@ def as_expected(name: str, size: int, test: str, request: pytest.FixtureRequest)
 
 
 def test_a_product_of_matrices() -> None:
-    """A matrix product and a sum, for whose kernels IREE's compiler needs flags."""
+    """The gradient of a sum of a matrix product is correct. IREE's compiler needs flags for such kernels."""
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     a = Array(x, requires_grad=True)
     np.sum(a @ a).backward()
@@ -139,7 +145,10 @@ def test_a_product_of_matrices() -> None:
 
 @pytest.mark.more
 def test_a_program_with_loops_and_kernels() -> None:
-    """The sum of the singular values of x^T x: loops that IREE compiles as kernels, and calls of functions."""
+    """The value and the gradient of the sum of the singular values of x^T x are correct on IREE.
+
+    The program has loops that become kernels, and calls of functions.
+    """
     x = np.random.default_rng(0).standard_normal((64, 6)).astype(np.float32)
     text = jax.jit(lambda x: jnp.linalg.svd(x.T @ x, compute_uv=False).sum()).lower(x).as_text()
     a = Array(x, requires_grad=True)
@@ -151,7 +160,7 @@ def test_a_program_with_loops_and_kernels() -> None:
 
 
 def test_programs_are_compiled_together() -> None:
-    """Two programs whose functions have the same name are compiled as one module; each keeps its own signature."""
+    """Two programs are compiled as one module, and each gives its own result, although their functions share names."""
     texts = [
         f"""func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {{
         %y = func.call @inner(%x) : (tensor<4xui8>) -> tensor<4xui8>

@@ -1,4 +1,4 @@
-"""Functions of eager arrays have parameters in NumPy's order. A parameter gives NumPy's results, or is refused."""
+"""Functions of eager arrays take their parameters in NumPy's order. Each parameter has NumPy's effect or is refused."""
 
 import warnings
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def test_other_norms() -> None:
 
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "cumsum", "max", "min", "any", "all"])
 def test_positional_arguments_are_those_of_numpy(name: str) -> None:
-    """Positional parameters of functions and methods are axis, then the type if NumPy has one, then `out`."""
+    """Reductions take `axis`, then `dtype` if NumPy has it, then `out` by position, as functions and as methods."""
     for x in (F32, BYTES):
         for call in (
             lambda x, *a, **o: getattr(np, name)(x, *a, **o),

@@ -1,4 +1,4 @@
-"""Programs and checkpoints as single eager invocations; Python control flow, rehearsals, and the example."""
+"""Tests eager calls of programs and checkpoints, Python control flow, rehearsals, and the example of eager mode."""
 
 import inspect
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_a_program_as_one_invocation() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - LONG))
 def test_programs_with_control_flow(name: str) -> None:
-    """Each program is recorded as one invocation, and its gradient equals JAX's."""
+    """The eager gradient of a call of a program with control flow equals JAX's gradient."""
     f, points = PROGRAMS[name]
     p = load(jax.jit(f, keep_unused=True).lower(*points).as_text())
     xs = [Array(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f") for x in points]
@@ -61,7 +61,7 @@ def test_programs_with_control_flow(name: str) -> None:
 
 
 def saved(y: Array) -> list[tuple[int, ...]]:
-    """The shapes of all values that a trace retains."""
+    """The sorted shapes of all values that the trace of y keeps for the backward pass."""
     traces, shapes = [y.value.trace], []
     for trace in traces:
         shapes += [x.shape for x in trace.saved.values()]
@@ -124,7 +124,7 @@ def test_a_checkpoint_takes_no_program_with_loops() -> None:
 
 
 def newton(x: Any) -> Any:
-    """The square root by Newton's method, iterated until it converges."""
+    """The square root of x by Newton's method, with a Python loop that runs until the iteration converges."""
     y = x
     while abs(y * y - x) > 1e-13:
         y = (y + x / y) / 2
@@ -139,7 +139,10 @@ def test_python_control_flow() -> None:
 
 @pytest.mark.more
 def test_both_executors_agree() -> None:
-    """Compares both executors on a network's value, gradient and Hessian-vector product; an array is overwritten."""
+    """IREE and the interpreter agree on a network's value, gradient and Hessian-vector product.
+
+    They also agree on a gradient after a part of an array was overwritten.
+    """
 
     def run() -> list[np.ndarray]:
         w = Array(W, requires_grad=True)
@@ -184,9 +187,9 @@ def test_a_rehearsal_compiles_all_at_once() -> None:
             assert iree.compiled == 0
         compiled = iree.compiled
         np.testing.assert_allclose(run(), expected, rtol=1e-13)
-        # IREE runs exp and the sum. NumPy runs the product, and the backward, which is one graph of products and a sum.
+        # IREE runs exp and the sum. NumPy runs the product and the backward pass, which is one graph.
         assert iree.compiled == compiled == 2
-    with rehearsing():  # runs an executor that does not compile
+    with rehearsing():  # the default executor here is the interpreter, for which a rehearsal changes nothing
         assert run() == expected
 
 
@@ -221,7 +224,7 @@ def test_the_example_trains_as_jax_does() -> None:
 
 
 def steps(x: Array, n: Array) -> tuple[Array, Array]:
-    """Views, writes, a closure, and Python's control flow."""
+    """A function with views, a write, a value from outside the function, and Python control flow."""
     y = x
     for _ in range(2):
         y = np.log(y) * WEIGHTS
@@ -234,7 +237,7 @@ WEIGHTS = np.array([2.0, 3.0])
 
 
 def test_the_program_of_a_function() -> None:
-    """The program gives the function's values and derivatives for other arguments, and its ops have Python's lines."""
+    """The program traced from an eager function gives the function's values and gradient for other arguments."""
     program = program_of(steps, np.array([2.0, 3.0]), 3.0)
     x, n = Array([2.5, 4.0], requires_grad=True), Array(2.0)
     z, total = steps(x, n)
@@ -251,7 +254,10 @@ def test_the_program_of_a_function() -> None:
 
 
 def test_the_first_nan_of_an_eager_program() -> None:
-    """The second logarithm is of a negative number; its line and column are those of the Python code."""
+    """`tiduc.trace` reports the first NaN at the line and column of the Python code.
+
+    The NaN is the second logarithm, whose argument is negative.
+    """
     program = program_of(steps, np.array([2.0, 0.5]), 3.0)
     traced = tiduc.trace(program, [[2.0, 0.5], 3.0], run=lambda each: each.compile(engine="reference"))
     (origin,) = traced.origins
@@ -263,7 +269,7 @@ def test_the_first_nan_of_an_eager_program() -> None:
 
 
 def test_arguments_of_program_of() -> None:
-    """An array that is given twice is two inputs. Something else than arrays as a result is refused."""
+    """An array that is given to `program_of` twice becomes two inputs. Results that are not arrays are refused."""
     x = Array([2.0])
     program = program_of(lambda a, b: a - b, x, x)
     with pytest.raises(RequestError, match="must return only arrays"):

@@ -1,4 +1,7 @@
-"""Random eager programs with loops, branches and writes, compared with JAX's gradients and finite differences."""
+"""Compares gradients of random eager programs with JAX's and with finite differences.
+
+The programs have loops, branches and writes.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +20,7 @@ SHAPES = ((), (3,), (2, 3))
 POINT = [np.array(0.7), np.array([0.3, -0.8, 1.1]), np.array([[0.5, -0.4, 0.9], [1.2, 0.6, -0.7]])]
 
 Step = Callable[[Any, list[Any]], Any]
-"""A function (xp, the values so far) -> a new value."""
+"""A step of a program: a function (xp, the values computed so far) -> a new value. `xp` is numpy or jax.numpy."""
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -57,7 +60,7 @@ def binary(function: int, i: int, j: int) -> Step:
 
 
 def loop(function: int, i: int) -> Step:
-    """A loop whose trip count, at most five, depends on values."""
+    """A step with a loop whose trip count, at most five, depends on the data."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x = values[i % len(values)]
@@ -101,7 +104,7 @@ def write(i: int, j: int, scaled: bool) -> Step:
 
 
 def number(x: Any) -> Any:
-    """The number that a branch tests; it has no derivative."""
+    """The value that a branch tests. For JAX arrays, it is detached from the derivative."""
     return jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
@@ -162,7 +165,7 @@ def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
 @settings(SETTINGS, max_examples=5)
 @given(PROGRAMS)
 def test_order_two(steps: list[Step]) -> None:
-    """Compares a Hessian-vector product, by a recorded backward, with differences of gradients."""
+    """Compares a Hessian-vector product, computed by differentiating a gradient, with differences of gradients."""
     generator, h = np.random.default_rng(2), 1e-6
     dx = [generator.standard_normal(x.shape) for x in POINT]
     y, inputs = eager(steps, POINT)
@@ -186,7 +189,7 @@ SIZES = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
 
 @st.composite
 def indexed(draw: Any) -> tuple[np.ndarray, Any]:
-    """An array, and a NumPy index into it."""
+    """Draws an array and a NumPy index into it: a basic, integer or boolean index."""
     x = np.arange(1.0, 1 + np.prod(sizes := draw(SIZES))).reshape(sizes)
     kinds = (
         hnp.basic_indices(sizes, allow_newaxis=True),
@@ -199,7 +202,10 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
 @settings(SETTINGS, max_examples=40)
 @given(indexed())
 def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
-    """Reads, writes, writes to the result of a read, and derivatives of reads agree with NumPy."""
+    """For random indices, reads, writes, and writes into the result of a read have NumPy's effect.
+
+    The gradient of a read adds the cotangents at the index.
+    """
     x, index = case
     actual, expected = Array(x), x.copy()
     np.testing.assert_array_equal(np.asarray(actual[index]), expected[index])

@@ -1,4 +1,4 @@
-"""The TextMate grammar gives the parts of a line the right scopes. Oniguruma reads it, as in editors."""
+"""The TextMate grammar gives the parts of a line the right scopes, if Oniguruma applies it as editors do."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ GRAMMAR = Path(__file__).parents[2] / "docs" / "editors" / "stablehlo.tmLanguage
 
 
 def scopes(line: str) -> list[tuple[str, str]]:
-    """The parts of a line with a scope of their own, each with its innermost scope."""
+    """The parts of a line to which the grammar gives a scope. Each part is paired with its innermost scope."""
     base = pytest.importorskip("textmate_grammar.parsers.base")
     logging.getLogger("textmate_grammar").setLevel(logging.ERROR)  # the library warns of text without a scope
     parsed = base.LanguageParser(json.loads(GRAMMAR.read_text())).parse_string(f"{line}\n")

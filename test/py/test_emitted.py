@@ -1,4 +1,4 @@
-"""Every emitted module is valid: contradictory ops are refused with their location, and emitted ops are verified."""
+"""Ops with contradictory types or attributes are refused with their location, and all emitted ops are verified."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ BATCH = "2x"
 
 
 def settings(routine: Routine) -> dict[str, str]:
-    """Settings with which the routine computes vectors, and multiplies from the left."""
+    """Attributes for a call of the routine that computes vectors and multiplies from the left."""
     letters = {
         name: f"{ord('L' if name == 'side' else among[-1])} : ui8" for name, among in routine.letters.items()
     }
@@ -35,7 +35,7 @@ def settings(routine: Routine) -> dict[str, str]:
 
 
 def written(routine: Routine) -> tuple[list[str], list[str]]:
-    """The types of operands and results if the routine's last target is called with two matrices."""
+    """The types of operands and results of a valid call of the routine's last target, for a batch of matrices."""
     target = routine.targets[-1]
     real = (
         {"s": "f32", "d": "f64", "c": "f32"}.get(target[7], "f64") if target.startswith("lapack_") else "f64"
@@ -73,11 +73,14 @@ def call(target: str, given: dict[str, str], operands: list[str], results: list[
 
 
 FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.topk": "n"}
-"""The size of a call that no other size determines, by target."""
+"""For each target, the name of the size that a call may choose freely, because no other size determines it."""
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:
-    """Pairs of an index in `types` and a wrong type: with another size, element type or rank. Keeps sizes `free`."""
+    """Yields pairs of an index in `types` and a wrong type for it: with another size, element type or rank.
+
+    Does not change sizes equal to `free`, because any value of these sizes is valid.
+    """
     for i, type_ in enumerate(types):
         *sizes, element = re.fullmatch(r"tensor<(.*)>", type_)[1].split(
             "x", type_.count("x") - ("complex" in type_)
@@ -116,7 +119,7 @@ def refused(target: str, text: str) -> None:
 
 
 def test_reflections_of_a_matrix_with_fewer_columns() -> None:
-    """The number of reflections must equal the number of columns of the first operand."""
+    """A call of ormqr is refused if its matrices contradict the attribute `left`, even if each type is possible."""
     a, tau, c = "tensor<4x3xf64>", "tensor<3xf64>", "tensor<4x1xf64>"
     check(call("lapack_dormqr_ffi", {"left": "true"}, [a, tau, c], [c]))
     refused("lapack_dormqr_ffi", call("lapack_dormqr_ffi", {"left": "false"}, [a, tau, c], [c]))
@@ -124,7 +127,7 @@ def test_reflections_of_a_matrix_with_fewer_columns() -> None:
 
 def check(text: str) -> None:
     with context(), ir.Location.unknown():
-        module = parse(text)  # kept alive, because ops do not keep their module alive
+        module = parse(text)  # the variable keeps the module alive; its ops do not
         check_constraints(within(module.operation))
 
 
@@ -246,7 +249,7 @@ def test_violations(name: str) -> None:
 
 
 def test_an_einsum_of_other_sizes() -> None:
-    """MLIR accepts any result type of an einsum; tiduc does not."""
+    """An einsum with a wrong result type is refused by tiduc, although MLIR accepts it."""
     text = """func.func @main(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>) -> tensor<4x1xf64> {
       %0 = "stablehlo.einsum"(%x, %y) {einsum_config = "ij,jk->ik"}
         : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<4x1xf64>
@@ -257,7 +260,7 @@ def test_an_einsum_of_other_sizes() -> None:
 
 
 def test_no_strides_are_strides_of_one() -> None:
-    """An empty list of strides means strides of 1 to MLIR."""
+    """The JVP of `reduce_window` treats an empty list of strides as strides of 1, as MLIR does."""
     text = """func.func @main(%x: tensor<4xf64>, %s: tensor<f64>) -> tensor<1xf64> {
       %0 = "stablehlo.reduce_window"(%x, %s) ({
       ^bb0(%a: tensor<f64>, %b: tensor<f64>):

@@ -1,6 +1,6 @@
-"""The engine names no op: it differentiates a dialect that it does not know.
+"""The engine contains no names of ops, so that it can differentiate the dialect `toy`, which is defined in this file.
 
-`toy` has four ops on numbers: plus, times, exp, zero. This file does not import `annotations` from `__future__`,
+`toy` has four ops on scalars: plus, times, exp, zero. This file does not import `annotations` from `__future__`,
 because `ext` reads annotations as objects.
 """
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Toy(ext.Dialect, name="toy"):
-    """Arithmetic on numbers."""
+    """A dialect with scalar arithmetic."""
 
 
 class Plus(Toy.Operation, name="plus", traits=[ext.Pure]):
@@ -58,7 +58,7 @@ class Nought(Toy.Operation, name="zero", traits=[ext.Pure]):
 
 
 class ToyBuilder(Builder):
-    """Emits ops of `toy`; its vector space is tensor<f64>."""
+    """Emits ops of `toy`. Tangents have the type tensor<f64>."""
 
     @staticmethod
     def tangent_type(type_: Any) -> Any | None:
@@ -124,7 +124,7 @@ TEXT = """
 
 @stage
 def flat(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> Any:
-    """The module with the merged graph."""
+    """Merges the graphs that compute the wanted values, and returns a module with the merged graph."""
     module = ir.Module.create()
     write_graph(materialize_merge(view, wanted, inputs, TOYS), module)
     return module
@@ -132,7 +132,7 @@ def flat(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> Any:
 
 @stage
 def evaluate(module: Any, arguments: Sequence[float]) -> list[float]:
-    """The outputs of a module's only graph."""
+    """Evaluates the only graph of a module, and returns its outputs."""
     block = module.body.operations[0].operation.regions[0].blocks[0]
     values = dict(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
@@ -154,13 +154,13 @@ def test_any_order(mode: str) -> None:
             linear = linear_transpose(view, linear, TOYS)
         point[linear.keys[0]] = 1.0
         wanted = list(linear.outputs)
-    check(resolve(parse(str(view.module))))  # valid, and read again
+    check(resolve(parse(str(view.module))))  # the module is valid after printing and parsing
     expected = a ** len(mode) * math.exp(a * x) + (len(mode) == 1)
     compare(evaluate(flat(view, wanted, list(point)), list(point.values())), [expected])
 
 
 def test_merge() -> None:
-    """Equal ops of this dialect are merged, and only the ops that outputs need are kept."""
+    """Merging two equal graphs and their linearizations merges equal ops, and removes ops that no output needs."""
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     linear = linearize(view, [("F", "y"), ("G", "y")], ["a"], TOYS)
     module = flat(view, [("F", "y"), ("G", "y"), *linear.outputs], ["a", "x", *linear.keys])
@@ -236,7 +236,7 @@ VECTOR_SPACE = {"add", "multiply"}
 
 
 def said(source: str) -> Iterator[str]:
-    """The strings in a file's code, without docstrings; the modules of its `from` imports; and attributes as `x.y`."""
+    """Yields the words of a file's code: strings except docstrings, modules of `from` imports, attributes `x.y`."""
     tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {

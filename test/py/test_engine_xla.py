@@ -1,4 +1,4 @@
-"""XLA as a second engine: IREE's test cases, programs on several devices, and a missing installation."""
+"""Tests XLA as an engine: the test cases of IREE, programs on several devices, and a missing installation."""
 
 import importlib
 import sys
@@ -40,7 +40,7 @@ def test_values_and_names(compiled: XlaExecutable) -> None:
     y, q = compiled(X, P)
     np.testing.assert_allclose(y, np.sinh(X), rtol=1e-14)
     assert type(y) is np.ndarray and y.dtype == np.float64 and q.tolist() == [False, True]
-    y[0] = 1  # the array belongs to the caller
+    y[0] = 1  # the caller may write into the result
 
 
 def test_results_are_kept_and_passed_on(compiled: XlaExecutable) -> None:
@@ -125,7 +125,10 @@ DYNAMIC = """func.func @main(%x: tensor<?x3xf32>, %w: tensor<3xf32>) -> tensor<?
 
 @pytest.mark.parametrize("engine", ["xla", "reference"])
 def test_dynamic_shapes(engine: str) -> None:
-    """A program of dynamic shapes is compiled at the first call with each shape; a bounded number stays compiled."""
+    """The VJP of a program with dynamic shapes is correct for several sizes, and refuses wrong shapes.
+
+    It is compiled at the first call with each shape.
+    """
     run = load(DYNAMIC).vjp().compile(engine=engine)
     w = np.asarray([1, 2, 3], np.float32)
     for rows in (2, 5, 2):

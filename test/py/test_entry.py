@@ -1,4 +1,7 @@
-"""Which function of a file is loaded: `main`, the only public function, or the requested one. Also nested modules."""
+"""Tests which function of a file is loaded: the requested function, `main`, or the only public function.
+
+Some files have nested modules.
+"""
 
 import pytest
 from harness.compare import compare

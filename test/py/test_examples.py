@@ -1,4 +1,4 @@
-"""The example networks, compiled for CPUs, give JAX's results, which are stored with them.
+"""The example networks, compiled for CPUs, give JAX's results, which are stored in files beside the networks.
 
 IREE takes seconds to compile a derivative. Fast tests compile only the perceptron's f64 gradient with IREE, and the
 other derivatives with XLA.
@@ -18,7 +18,7 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # relative to the largest entry of each
 
 
 class Example:
-    """An example program and its stored arrays; `name` is the file's name."""
+    """The example program in the file `name`, and its stored arrays."""
 
     def __init__(self, name: str) -> None:
         self.program = load(EXAMPLES / f"{name}.mlir")

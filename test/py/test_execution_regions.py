@@ -1,4 +1,4 @@
-"""Where the memory model ends an execution region in the middle of a program."""
+"""Tests where the memory model splits a program into execution regions, as IREE does."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tiduc.pipeline import lowering, run_stages
 
 
 def drawn(random: Any) -> Spans:
-    """Values with random sizes and last readers. Some are results, and some ops use temporary memory."""
+    """Draws values with random sizes and last readers. Some values are results; some ops use temporary memory."""
     count = int(random.integers(1, 25))
     last = np.array([random.integers(i, count) if random.random() < 0.7 else i for i in range(count)])
     taken, results = (
@@ -42,7 +42,10 @@ def test_the_best_end_is_that_of_all_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_budget_counts_results_that_are_allocated_late() -> None:
-    """Regions take less than half of a single region's bytes, not counting arrays that are always live."""
+    """Splitting a program into regions more than halves its peak memory, not counting arrays that are always live.
+
+    A memory budget slightly above that peak is met without further changes.
+    """
     program, _ = of_large_weights()
     graph = run_stages(program, lowering("structure")[1:], program.merged)
     given, planned = unplanned(program.view, graph), estimated(program.view, graph)
@@ -68,7 +71,10 @@ SORT = """"stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
     ],
 )
 def test_sorts_and_factorizations_end_regions(op: str, may_split: bool) -> None:
-    """IREE ends an execution region at these ops. `tiduc compile` then ends no other one inside the program."""
+    """A program may be split into regions only if it has no op at which IREE itself ends a region.
+
+    Such ops are sorts and factorizations.
+    """
     program = tiduc.load(
         f"func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n %0 = {op}\n return %0 : tensor<4x4xf32>\n}}"
     )

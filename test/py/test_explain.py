@@ -1,4 +1,4 @@
-"""explain: FLOPs by formula and by XLA's analysis, residuals, the kinks of the docs page, and the command."""
+"""Tests `explain`: FLOPs, compared with formulas and XLA's analysis; residuals; kinks; and the command."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def cost(text: str) -> Cost:
 
 
 def of(body: str, result: str, *types: str) -> str:
-    """A program with arguments %arg0, %arg1, ... of these types. Its ops are `body`, and it returns %y."""
+    """A program with the ops `body`, which returns %y. Its arguments %arg0, %arg1, ... have these types."""
     arguments = ", ".join(f"%arg{i}: tensor<{t}>" for i, t in enumerate(types))
     return (
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}\n"
@@ -64,7 +64,7 @@ CONVOLUTION = {"window_strides": (1, 1), "padding": "VALID", "dimension_numbers"
     ids=["matmul", "batched", "convolution", "sum", "elementwise", "functions"],
 )
 def test_as_xla_counts(f: Any, arguments: Any) -> None:
-    """Compares FLOPs with XLA's count, for ops whose formulas agree with XLA's."""
+    """The counts of FLOPs and of transcendental functions equal XLA's, for ops that XLA counts by equal formulas."""
     analysis = jax.jit(f).lower(*arguments).cost_analysis()
     ours = cost(exported(f, *arguments))
     assert ours.flops == analysis["flops"] + analysis.get("transcendentals", 0)
@@ -102,7 +102,7 @@ def test_loops_are_counted_by_their_trip_counts() -> None:
 def test_a_loop_of_unknown_length_counts_once() -> None:
     costs = find_cost(load(EXAMPLES / "newton.mlir"))
     assert [place.rsplit("/", 1)[1] for place in costs.unknown_loops] == ["newton.mlir:6:11"]
-    assert costs.flops == 3 + 2 * 4  # the body once, and the condition twice
+    assert costs.flops == 3 + 2 * 4  # the loop's body is counted once, and its condition twice
 
 
 def test_the_most_expensive_branch_counts() -> None:
@@ -335,7 +335,10 @@ def test_numbers_are_plain() -> None:
 @pytest.mark.parametrize("order", [2, 5, 8, 12])
 @pytest.mark.parametrize("name", ["sine of exponential", "mlp_f64"])
 def test_costs_of_jets_are_predicted(name: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares costs without recomputation of cheap values, because predictions ignore this recomputation."""
+    """The predicted cost of a jet equals the cost of the emitted program, exactly up to order five.
+
+    Recomputation of cheap values is switched off, because predictions ignore it.
+    """
     monkeypatch.setattr(cheap, "SMALL", 2**40)
     if name == "mlp_f64":
         program = load(EXAMPLES / "mlp_f64.mlir")

@@ -1,4 +1,4 @@
-"""Training runs: losses against a loop written by hand, batches, schedules, validation, and interrupted runs."""
+"""Compares training runs with a loop in NumPy, and tests batches, schedules, validation and interrupted runs."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def state(step: TrainStep) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def module(step: TrainStep, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the module, the training state, and the data."""
+    """Fixture: a folder with a compiled training step, the training state, and the data."""
     place = tmp_path_factory.mktemp("run")
     step.compile().save(place / "step.vmfb")
     write_weights(place / "state.safetensors", {**step.weights, "w": W}, {"tiduc.model": "mine"})
@@ -61,7 +61,7 @@ def module(step: TrainStep, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_hand(epochs: int, batch: int, seed: int, rates: Any) -> tuple[list[float], list[float], Any]:
-    """The training losses, the validation losses, and the final weights, computed in f64."""
+    """Trains in NumPy in f64, and returns the training losses, the validation losses, and the final weights."""
     w, v, losses, validations = W.astype(np.float64), np.zeros((3, 2)), [], []
     for epoch in range(epochs):
         order = np.random.default_rng([seed, epoch]).permutation(42)
@@ -75,7 +75,10 @@ def by_hand(epochs: int, batch: int, seed: int, rates: Any) -> tuple[list[float]
 
 
 def test_a_run_is_that_of_a_loop(step: TrainStep, state: dict[str, Any]) -> None:
-    """The last batch of an epoch is shorter. The schedule counts the steps of the whole run."""
+    """`fit` gives the losses and weights of a loop in NumPy.
+
+    The last batch of each epoch is shorter. The schedule counts the steps of the whole run.
+    """
     run = fit(
         step,
         DATA,
@@ -102,9 +105,9 @@ def command(module: Path, *words: str) -> list[str]:
 
 
 def test_the_command(module: Path, tmp_path: Path, capsys: Any) -> None:
-    """The state with the least validation loss is saved, with the texts of the first state.
+    """The command saves the state with the least validation loss, and keeps the metadata of the initial state.
 
-    Metrics have all records.
+    The file of metrics has a record of each step and of each validation.
     """
     saved, metrics = str(tmp_path / "best.safetensors"), str(tmp_path / "m.jsonl")
     words = [
@@ -147,7 +150,10 @@ def test_a_plot(module: Path, tmp_path: Path) -> None:
 
 
 def killed(module: Path, folder: Path, after: int) -> Iterator[int]:
-    """Kills the command after every `after` records of metrics, yields their number, and restarts the command."""
+    """Kills the training command after every `after` new records of metrics, and restarts it until it ends.
+
+    Yields the number of records at each kill. If `after` is 0, the command is never killed.
+    """
     words = ["--batch", "4", "--epochs", "30", "--rate", "0.05", "--schedule", "cosine", "--every", "0"]
     files = {"--save": "best.safetensors", "--checkpoint": "run.safetensors", "--metrics": "m.jsonl"}
     given = [word for option, name in files.items() for word in (option, str(folder / name))]
@@ -170,7 +176,7 @@ def killed(module: Path, folder: Path, after: int) -> Iterator[int]:
 
 @pytest.mark.more
 def test_killed_runs_go_on_with_equal_losses(module: Path, tmp_path: Path) -> None:
-    """Runs that are killed several times end with the files of an unbroken run, byte for byte."""
+    """A run that is killed and restarted several times writes the same bytes as an uninterrupted run."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for folder in (whole, broken):
         folder.mkdir()
@@ -189,7 +195,7 @@ def test_checkpoints_of_other_runs_are_refused(
     given: dict[str, Any] = {"state": state, "batch": 10, "rate": 0.1, "checkpoint": path}
     fit(step, DATA, **given)
     assert RUN in notes_in(path)
-    more = fit(step, DATA, **{**given, "epochs": 2})  # with a constant rate, the run may be longer
+    more = fit(step, DATA, **{**given, "epochs": 2})  # a run with a constant rate may be prolonged
     np.testing.assert_allclose(more.losses, by_hand(2, 10, 0, lambda i: 0.1)[0][5:], rtol=1e-5)
     for other, message in (
         ({"seed": 1}, "another seed"),

@@ -1,4 +1,4 @@
-"""Files of weights and of other frameworks are refused. The message names the kind of file, and a way out."""
+"""Files that are no programs, such as weights, are refused. The message names the kind of file and what to do."""
 
 import pickle
 import zipfile
@@ -14,7 +14,7 @@ from tiduc.dialect.mlir.formats import format_of
 
 
 def archive(*names: str) -> bytes:
-    """A zip archive that begins with large weights, followed by empty members of these names."""
+    """A zip archive whose first member is 3 MiB of weights. It is followed by empty members with these names."""
     written = BytesIO()
     with zipfile.ZipFile(written, "w") as file:
         file.writestr("weights", bytes(3 * 2**20))

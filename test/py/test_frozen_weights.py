@@ -1,4 +1,4 @@
-"""Weights of PyTorch without a gradient: frozen parameters, buffers, tied weights, and weights outside the loss."""
+"""Tests training of PyTorch models with weights that have no gradient, such as frozen parameters and buffers."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 class Net(torch.nn.Module):
-    """A network with a frozen weight, an unused weight, a table, running statistics, and tied weights."""
+    """A network with a frozen weight, an unused weight, a buffer, running statistics, and tied weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,10 @@ def model(request: Any, file: Path) -> tiduc.Model:
 
 
 def test_steps_are_those_of_pytorch(model: tiduc.Model, file: Path) -> None:
-    """Compares steps of AdamW, whose decay changes each of its parameters, whatever the gradient."""
+    """Training steps of AdamW give PyTorch's losses and weights.
+
+    AdamW's weight decay changes each parameter that is trained, even if its gradient is zero.
+    """
     step = train_step(model, "mse", "adamw", weight_decay=0.5, epsilon=0.01)
     assert [port.name for port in step.outputs[1:6]] == TRAINED
     compiled, state = step.compile(), dict(step.weights)
@@ -81,11 +84,14 @@ def test_steps_are_those_of_pytorch(model: tiduc.Model, file: Path) -> None:
 
 
 def test_derivatives_without_names(model: tiduc.Model) -> None:
-    """Without names, each derivative has the inputs in which PyTorch differentiates."""
+    """If no inputs are named, tiduc differentiates with respect to the inputs for which PyTorch has gradients.
+
+    If inputs are named, frozen weights may be among them.
+    """
     from tiduc.training.losses import with_loss
 
     lossy = with_loss(model, "mse")
-    scalar = tiduc.load(lossy.text)  # files record frozen inputs
+    scalar = tiduc.load(lossy.text)  # the text records which inputs are frozen
     for program in (lossy, scalar):
         names = [port.name for port in program.differentiated(None)]
         assert names == ["unread", "detached", *TRAINED, "x", "target"]

@@ -1,4 +1,4 @@
-"""The fuzzer detects injected faults, and a sample of its inputs has no findings."""
+"""The fuzzer detects injected faults, and reports no fault for a sample of its inputs."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def test_failures_of_a_worker_are_classified() -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
 def test_a_sample_finds_nothing(kinds: str) -> None:
-    """Samples every kind of input except models and archives, which import frameworks."""
+    """The fuzzer reports no fault for 12 inputs of each kind, except models and archives, which import frameworks."""
     command = [sys.executable, str(FUZZ), "--kinds", kinds, "--count", "12", "--seed", "14"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""Inputs of the fuzzer in reduced form. Each once caused a traceback, a crash, or an error without a location."""
+"""Tests reduced inputs that the fuzzer found. Each once caused a traceback, a crash, or an error without a location."""
 
 import re
 from io import BytesIO
@@ -101,7 +101,7 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR prints this slice in a short form that it cannot parse, so modules print the generic form."""
+    """A slice of a scalar is printed in the generic form, because MLIR cannot parse its own short form of it."""
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))
@@ -113,7 +113,7 @@ def test_a_module_of_two_programs_is_structured() -> None:
     module = tiduc.parse(f"{BRANCH}\n{BRANCH.replace('@main', '@other')}")
     tiduc.run_pipeline(module, "tidu-import,tidu-structure")
     assert str(module).count("@tidu.case") == 2
-    assert str(module).count('"private"') == 4  # the costs of both branches
+    assert str(module).count('"private"') == 4  # four private functions, for the costs of the branches
 
 
 SHARDED = (

@@ -1,4 +1,6 @@
-"""Numeric tests of the golden functions in every mode, to order three and higher; lit checks their IR.
+"""Compares the derivatives of small functions with formulas, in every mode, to order three and higher.
+
+The lit tests check the IR of the same functions.
 
 A mode is a word of the letters F (jvp) and R (vjp), innermost first: "RF" is forward over reverse. Each step
 differentiates the last output of the previous step. F uses a tangent of ones. R uses a cotangent of ones for that
@@ -23,7 +25,7 @@ E = np.exp
 
 
 def function(inputs: str, body: str, output: str) -> str:
-    """A function with named arguments, such as "a x"; `{t}` is their type in the body."""
+    """The text of a function. `inputs` has names and a type, as in "a x: tensor<f64>"; `{t}` in `body` is that type."""
     names, _, type_ = inputs.partition(": ")
     arguments = ", ".join(f'%{name}: {type_} {{tidu.name = "{name}"}}' for name in names.split())
     lines = "\n  ".join(line.strip() for line in body.replace("{t}", type_).strip().splitlines())
@@ -75,12 +77,12 @@ NORM = function(
 
 
 def modes(order: int) -> list[str]:
-    """All modes of an order."""
+    """All modes of this order, as words of F and R."""
     return ["".join(letters) for letters in itertools.product("FR", repeat=order)]
 
 
 def derivative(program: Program, mode: str, point: Sequence[Any], wrt: Sequence[str]) -> Array:
-    """The last output after the derivatives of a mode. Letter i takes the derivative with respect to input `wrt[i]`."""
+    """Differentiates by each letter of a mode, and returns the last output. Letter i is with respect to `wrt[i]`."""
     arguments = [np.asarray(x) for x in point]
     place = {port.name: i for i, port in enumerate(program.inputs)}
     for letter, name in zip(mode, wrt, strict=True):
@@ -146,7 +148,7 @@ def test_derivative(text: str, mode: str, point: Sequence[Any], wrt: str, expect
 
 @pytest.mark.parametrize("mode", [mode for order in (1, 2, 3) for mode in modes(order)])
 def test_sum_of_exponentials(mode: str) -> None:
-    """Forward mode gives the sum of the derivatives that reverse mode gives separately."""
+    """Forward mode gives the sum of the derivatives of all terms; a mode with R gives the derivative of each term."""
     terms = a ** len(mode) * E(a * x)
     value = derivative(load(SUM_EXP), mode, (a, x), "x" * len(mode))
     compare([value], [terms if "R" in mode else terms.sum()])

@@ -1,4 +1,4 @@
-"""The cache of imported `.pt2` files: a second import starts no worker; changed programs miss the cache."""
+"""Tests the cache of imported `.pt2` files: a second import starts no worker process, and changed files miss it."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the functions that workers have been asked to call."""
+    """Fixture: the list of the names of all functions that worker processes are asked to call."""
     called: list[str] = []
     call = untrusted.import_in_worker
 
@@ -58,7 +58,7 @@ def test_the_key_is_of_the_packages_and_of_tiduc(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(imports, "_packages", lambda: (b"torch/__init__.py,sha256=1,2",))
         assert imports.key_of(PARTS) not in (None, key)
-        patch.setattr(imports, "_packages", lambda: None)  # a package without a list of its files
+        patch.setattr(imports, "_packages", lambda: None)  # a package has no list of its files
         assert imports.key_of(PARTS) is None
     (name, size, changed), *others = imports._sources()
     monkeypatch.setattr(imports, "_sources", lambda: [(name, size, changed + 1), *others])
@@ -73,7 +73,7 @@ def test_every_package_lists_its_files() -> None:
 
 
 def saved(file: Path, scale: float = 2.0, table: tuple[int, ...] = (0, 2)) -> str:
-    """A file with a program that has a weight, and a table of integers."""
+    """Exports a module with a weight and an integer buffer to a file, and returns the path."""
     import torch
     from torch import nn
 
@@ -100,7 +100,7 @@ def test_a_second_import_calls_no_worker(tmp_path: Path, folder: Path, calls: li
     assert second.weights["scale"].tolist() == [2.0, 2.0] and second.held == first.held
     x = np.array([1, 2, 3], np.float32)
     assert second.compile()(*second.arguments(x))[0].tolist() == [2.0, 6.0]
-    assert cache.info().entries == 2  # the import, and the module
+    assert cache.info().entries == 2  # the imported program, and the compiled module
     import_model(file, cached=False)
     assert len(calls) == 4
 

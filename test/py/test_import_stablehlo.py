@@ -1,4 +1,4 @@
-"""Import of StableHLO and CHLO functions as graphs, with the names and attributes of their signatures."""
+"""Tests the import of StableHLO and CHLO functions as graphs, and the names and attributes of their signatures."""
 
 import re
 from typing import Any
@@ -36,7 +36,7 @@ def call(result: str, callee: str, x: str) -> str:
 
 
 def imported(text: str) -> str:
-    """The text of the imported module. Checks that it is valid, and that the source is unchanged."""
+    """Imports a module and returns its text. Checks that the result is valid and that the source is unchanged."""
     module = parse(text)
     before = str(module)
     result = str(import_stablehlo(module))
@@ -71,7 +71,7 @@ def test_private_callees_are_inlined() -> None:
 
 
 def test_public_functions_become_several_graphs() -> None:
-    """A public callee has its own graph, and is also inlined into its callers."""
+    """A public function that is called becomes a graph, and is also inlined into its callers."""
     text = function("main", call("%0", "f", "%x")) + function("f", negate("%0", "%x"))
     result = imported(text)
     assert re.findall(r'sym_name = "(\w+)"', result) == ["main", "f"]
@@ -144,7 +144,10 @@ def test_a_declaration_is_not_a_program() -> None:
 
 
 def test_names() -> None:
-    """An input's key is `tidu.name`, else a name in its location or in the text, else `argN`. Keys are distinct."""
+    """The key of an input is its attribute `tidu.name`, or else the name in its location or in the text.
+
+    Equal names get a suffix, such as "w.2".
+    """
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),
@@ -199,7 +202,7 @@ def test_attributes_survive() -> None:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_attributes_are_exported(mode: str) -> None:
-    """The output keeps the attributes of the module, the function, and the remaining arguments and results."""
+    """A derivative keeps the attributes of the module, the function, and the arguments and results that it retains."""
     text = str(getattr(load(ATTRIBUTED), mode)())
     for part in (
         "mhlo.num_partitions = 1 : i32",
@@ -270,13 +273,13 @@ def test_a_result_that_is_no_tensor() -> None:
 
 
 def test_graphs_stay() -> None:
-    """Graphs of the source module remain, in addition to the graphs of its functions."""
+    """If a module already has graphs, the import keeps them and adds the graphs of the functions."""
     text = imported(imported(function("f", negate("%0", "%x"))) + function("main", negate("%0", "%x")))
     assert sorted(re.findall(r'sym_name = "(\w+)"', text)) == ["f", "main"]
 
 
 def test_several_functions_share_inputs_by_key() -> None:
-    """In one file, inputs with equal keys are the same input, so that functions can be merged."""
+    """If two functions of a file have inputs with equal keys, both can be linearized with respect to that key."""
     text = function("f", negate("%0", "%x")).replace("%x: tensor<f64>", '%x: tensor<f64> {tidu.name = "x"}')
     view: Any = resolve(import_stablehlo(parse(text + text.replace("@f", "@g").replace("negate", "abs"))))
     for name in "fg":
@@ -286,7 +289,7 @@ def test_several_functions_share_inputs_by_key() -> None:
 
 @pytest.mark.parametrize("types", [("tensor<f64>", "tensor<2xf64>"), ("tensor<f64>", "tensor<f32>")])
 def test_arguments_of_one_name_and_two_types(types: tuple[str, str]) -> None:
-    """Unrelated functions may use one argument name with two types."""
+    """Two functions of a file may have arguments with equal names and different types."""
     text = "".join(
         f"func.func @{name}(%x: {t}) -> {t} {{\n return %x : {t}\n}}\n"
         for name, t in zip(("main", "other"), types, strict=True)

@@ -1,4 +1,7 @@
-"""Values with infinite slope add zero to a gradient if branches or loops do not read them, as behind a select."""
+"""A value whose derivative is infinite adds zero, and not NaN, to a gradient if the branch taken does not read it.
+
+Loops that run no iteration and selects are tested too.
+"""
 
 from typing import Any
 
@@ -13,7 +16,7 @@ T = "tensor<3xf64>"
 
 
 def function(body: str) -> str:
-    """The text of a function of p, q and x, in which l = log x."""
+    """The text of a function of p, q and x. `body` computes the result r, and may use l = log x."""
     return f"""
     func.func @main(%p: tensor<i32>, %q: tensor<3xi1>, %x: {T}) -> {T} {{
       %l = stablehlo.log %x : {T}
@@ -23,7 +26,7 @@ def function(body: str) -> str:
 
 
 def loop(body: str) -> str:
-    """A loop that runs p times and carries y, which starts as x."""
+    """The text of a function with a loop of p iterations. The loop carries y, which is x initially; `body` sets z."""
     return (
         function(f"""
       %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -128,7 +131,7 @@ POINTS = [
 
 
 def _check(jvp: Any, vjp: Any, point: Any, name: str) -> None:
-    """Checks three independent elements: products of tangents and cotangents agree, or neither is finite."""
+    """Checks <ct, dy> = <cx, dx> for each of three independent elements. Both sides may be not finite instead."""
     rng = np.random.default_rng(0)
     p, q, x = point
     dx, ct = rng.standard_normal(3), rng.standard_normal(3)
@@ -150,7 +153,7 @@ def test_jvp_and_vjp_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["if", "nested", "loop with a select"])
 def test_order_two(name: str) -> None:
-    """The JVP and the VJP of the VJP agree where first derivatives are finite."""
+    """Where first derivatives are finite, the JVP of the VJP is the adjoint of the VJP of the VJP."""
     rng = np.random.default_rng(1)
     first = tiduc.load(PROGRAMS[name]).vjp()
     jvp, vjp = str(first.jvp()), str(first.vjp())

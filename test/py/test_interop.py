@@ -1,4 +1,4 @@
-"""Programs as ops of JAX and PyTorch, compared with these frameworks' derivatives; and arrays without copies."""
+"""Compares programs called from JAX and PyTorch with these frameworks' derivatives, and tests zero-copy arrays."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def op() -> Any:
 
 
 def both(transform: Any, op: Any, *arrays: Any) -> None:
-    """Compares a transformed JAX function that uses the op with the same function written in JAX."""
+    """Applies a JAX transformation to the op and to the same function written in JAX, and compares the results."""
     with jax.enable_x64(True):
         actual = jax.tree.leaves(transform(op)(*arrays))
         expected = jax.tree.leaves(transform(network)(*arrays))

@@ -1,4 +1,4 @@
-"""Loop-carried values on IREE that alias arguments, constants or each other: each iteration gets the right values."""
+"""Loops on IREE are correct even if loop-carried values alias arguments, constants or each other."""
 
 from typing import Any, NamedTuple
 
@@ -21,9 +21,9 @@ TABLE = "stablehlo.constant dense<[[6, 3, 0, 4], [0, 7, 0, -1]]> : " + M
 
 
 class Loop(NamedTuple):
-    """A loop of %n iterations that carries %a, %b, and so on. They start as %x, the constant %t, or its double %d.
+    """A loop of %n iterations that carries %a, %b, and so on.
 
-    %u is a part of an array.
+    The initial values may be %x, the constant %t, %d = 2 %x, or the slice %u of an array.
     """
 
     initial: str
@@ -127,14 +127,14 @@ FOLDED = {
     "several ops": f"%o = stablehlo.constant dense<1> : {M}\n%r = stablehlo.multiply %o, %a : {M}\n"
     f"%s = stablehlo.or %r, %r : {M}",
 }
-"""Ops that compute %s, which IREE may fold to the carry %a."""
+"""For each name, ops that compute %s. IREE may fold %s to the carried value %a."""
 NEW = {
     "a product": f"%s = stablehlo.multiply %a, %t : {M}",
     "a sum with an array": f"%s = stablehlo.add %a, %x : {M}",
     "another value": f"%yes = stablehlo.constant dense<false> : tensor<i1>\n"
     f"%s = stablehlo.select %yes, %a, %d : tensor<i1>, {M}",
 }
-"""Ops that compute %s, which is not the carry %a."""
+"""For each name, ops that compute %s. IREE cannot fold %s to the carried value %a."""
 
 
 def symbol(name: str) -> str:
@@ -143,7 +143,10 @@ def symbol(name: str) -> str:
 
 @pytest.mark.parametrize("name", [*FOLDED, *NEW])
 def test_barriers_get_copies_of_carries(name: str) -> None:
-    """IREE computes a carry too late if a barrier reads the carry, also after IREE has folded ops to the carry."""
+    """An optimization barrier in a loop reads a copy if IREE would fold the barrier's operand to the carried value %a.
+
+    Without the copy, IREE would compute the carried value too late.
+    """
     body = (FOLDED | NEW)[name]
     barrier = (
         f"%v = stablehlo.optimization_barrier {'%s' if body else '%a'} : {M}\n%w = stablehlo.add %v, %a : {M}"
@@ -153,7 +156,7 @@ def test_barriers_get_copies_of_carries(name: str) -> None:
 
 @stage
 def _reads_copy(text: str) -> bool:
-    """Whether the barrier of a program reads a mark, after the passes for IREE."""
+    """Whether the barrier of a program reads a hidden copy after the passes for IREE."""
     module = parse(text)
     legalize_for_iree(module)
     barriers = outer_first(module.operation, (BARRIER,))
@@ -163,7 +166,7 @@ def _reads_copy(text: str) -> bool:
 
 @stage
 def prepared(target: str) -> str:
-    """The text of all loops after the passes for IREE."""
+    """The text of a module with all loops, after the passes for IREE on this target."""
     module = parse(
         "\n".join(loop.text(name.replace(" ", "_").replace(",", "")) for name, loop in LOOPS.items())
     )

@@ -1,4 +1,4 @@
-"""Loops that run on the host and update carried values in place: each iteration gets the right values."""
+"""Loops that IREE runs on the host are correct if they update carried values in place."""
 
 import re
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from tiduc.dialect.mlir.context import parse, stage
 
 @stage
 def expected(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a program by the reference interpreter."""
+    """Runs a program by the reference interpreter, and returns its results."""
     return in_process.run(str(parse(text)), arguments)
 
 
 def source(text: str) -> Any:
-    """The source of a program whose loops run on the host."""
+    """The source that IREE compiles for a program, with options by which loops run on the host."""
     return source_of(tiduc.from_module(tiduc.parse(text)), THREADS)
 
 
@@ -35,7 +35,7 @@ def compiled(text: str) -> tiduc.Executable:
 
 
 def check_on_iree(call: tiduc.Executable, text: str, *arguments: Array) -> None:
-    """Compares the results of two calls with the interpreter's; the calls must not change the arguments."""
+    """Calls a program twice. Each call must give the interpreter's results and leave the arguments unchanged."""
     before = [x.copy() for x in arguments]
     for _ in range(2):
         for x, y in zip(call(*arguments), expected(text, arguments), strict=True):
@@ -52,9 +52,9 @@ RANDOM = 33, 159
 
 @pytest.fixture(scope="module")
 def together() -> dict[str, tiduc.Executable]:
-    """Loops that update carried values in place, as functions of one module.
+    """Fixture: all test programs with updates in place, compiled as functions of one module.
 
-    An attribute of the module allows the updates.
+    Their sources must have the attribute that allows updates in place.
     """
     texts = {name: LOOPS[name].text for name in ON_IREE}
     texts |= {name: shared(name) for name in SHARED}
@@ -74,7 +74,7 @@ def test_one_iteration_on_iree() -> None:
 
 
 def test_no_copies() -> None:
-    # Two arrays of 480 bytes. IREE without tiduc copies both in each iteration.
+    # The loop carries two arrays of 480 bytes. Without tiduc's rewrite, IREE copies both in each iteration.
     text = LOOPS["rising"].text
     assert TOPOLOGY in str(source(text).stablehlo)
     rows = re.findall(
@@ -84,7 +84,7 @@ def test_no_copies() -> None:
 
 
 def test_alternative() -> None:
-    """If IREE rejects the program, it is compiled with copies of carried values."""
+    """The second source, which is used if IREE rejects the first, copies carried values and gives correct results."""
     loop = LOOPS["rising"]
     _, copying, *_ = sources_of(tiduc.load(loop.text), THREADS)
     assert TOPOLOGY not in str(copying.stablehlo)
@@ -114,11 +114,11 @@ LOOP = f"""func.func @main(%p: {T}, %n: tensor<i32>) -> ({T}, {T}, {T}, {T}) {{{
   }}}}
   return %r#1, %r#2, %r#3, %p : {T}, {T}, {T}, {T}
 }}}}"""
-"""A loop with two carried values, and a third one, %s, which is updated in place in any case."""
+"""A loop with two carried values to test, and a third one, %s, which IREE always updates in place."""
 
 
 def written(new: str, old: str, at: str = "%i") -> str:
-    """The text of an update of a row."""
+    """The text of an op that overwrites the row `at` of `old` by %row, and defines `new`."""
     types = f"({T}, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> {T}"
     return f"{new} = stablehlo.dynamic_update_slice {old}, %row, {at}, %zero : {types}\n"
 
@@ -159,9 +159,9 @@ def shared(name: str) -> str:
 
 
 def captured() -> str:
-    """A loop after an update like that of the loop.
+    """The text of a program that updates an array before a loop, as the loop does.
 
-    IREE merges equal copies, and used the copy before the loop in each iteration.
+    IREE once merged the copies for both updates, and each iteration then used the copy from before the loop.
     """
     before = "%before = stablehlo.dynamic_update_slice %p, %first, %n, %zero : " + f"({T}, tensor<1x2xi32>, "
     before += f"tensor<i32>, tensor<i32>) -> {T}\n  "

@@ -1,4 +1,7 @@
-"""Gathers at constant indices of an array with other readers: IREE then computes the array only at these indices."""
+"""Gathers at constant indices are correct on IREE if other ops read the whole array too.
+
+IREE would compute the array only at the gathered indices.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +25,10 @@ SUM = (
 
 
 def program(dimension: int, starts: str, reader: tuple[str, str], argument: bool = False) -> str:
-    """A gather with start indices for one dimension, and another reader of its operand."""
+    """A program with a gather and another op that reads the gathered array.
+
+    The start indices are for one dimension. They are constants, or an argument if `argument` is set.
+    """
     op, type_ = reader
     return f"""func.func @main(%p: {X}, %j: tensor<3x1xi32>) -> ({type_}, {R}) {{
 %x = stablehlo.multiply %p, %p : {X}
@@ -87,7 +93,7 @@ def test_values(compiled: dict[str, Executable], name: str) -> None:
 
 
 def test_values_of_an_update_that_overwrites() -> None:
-    """The tangent of a scatter that keeps the last of several updates of an element."""
+    """The program `MASKED`, which has a scatter that overwrites elements, gives the values of a NumPy formula."""
     a = np.arange(9.0).reshape(3, 3)
     q = np.array([[0.0], [1.0], [0.0]])
     updated = np.array([[0.0], [4.0], [9.0]])

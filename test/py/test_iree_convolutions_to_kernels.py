@@ -1,4 +1,4 @@
-"""Convolutions that are rewritten for speed on CPUs: every rewrite computes the same numbers, in f64."""
+"""Each rewrite of convolutions for speed on CPUs keeps the values. The tests compare mostly in f64."""
 
 import random
 import re
@@ -24,7 +24,7 @@ IMAGE, KERNEL = "bf", "io"
 
 
 def letters(sizes: dict[str, int], draw: random.Random, shuffled: bool = True) -> tuple[str, list[int]]:
-    """Dimension numbers in some order, and the sizes of an array in that order."""
+    """Returns the letters of an array's dimensions in random order if `shuffled`, and the sizes in that order."""
     order = list(sizes)
     if shuffled:
         draw.shuffle(order)
@@ -36,10 +36,10 @@ def tensor(sizes: list[int]) -> str:
 
 
 def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
-    """The text of a function that is a random convolution, and the shapes of its operands.
+    """The text of a function with a random convolution, and the shapes of its operands.
 
-    Kinds: "dense"; "alone", which is depthwise; "groups"; "batches", with batch groups; "kernel", with a reversed
-    kernel in PyTorch's layout or with its features swapped.
+    The kinds are "dense"; "alone", which is depthwise; "groups", with feature groups; "batches", with batch groups;
+    and "kernel", whose kernel is reversed in PyTorch's layout, or has its features swapped.
     """
     rank = draw.choice([1, 2, 2, 2, 3])
     n, c, f, k = (draw.randint(1, 4) for _ in range(4))
@@ -81,7 +81,7 @@ def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
 
 
 def joined(programs: Sequence[str]) -> str:
-    """A program with all convolutions of these programs, and with all their arguments and results."""
+    """Joins programs to one that contains all their convolutions, and has all their arguments and results."""
     parameters, types, body = [], [], ""
     for i, text in enumerate(programs):
         found = re.search(r"@main\(%x: (\S+), %w: (\S+)\) -> (\S+) \{\n(.*)return %y : ", text, re.DOTALL)
@@ -96,7 +96,7 @@ def joined(programs: Sequence[str]) -> str:
 
 
 TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:x86-64")
-"""CPUs with this machine's vectors, with 256-bit vectors, and with 128-bit vectors without fused multiply-adds."""
+"""CPUs with this machine's vectors; with 256-bit vectors; with 128-bit vectors and no fused multiply-adds."""
 KINDS = ("dense", "alone", "groups", "batches", "kernel")
 
 
@@ -114,7 +114,10 @@ KINDS = ("dense", "alone", "groups", "batches", "kernel")
     ],
 )
 def test_random_convolutions(kind: str, target: str, seed: int) -> None:
-    """Draws layouts, strides, dilations, reversals, (negative) paddings, volumes and groups. Compares values."""
+    """Eight random convolutions give the interpreter's values, and at least four of them become kernels.
+
+    Layouts, strides, dilations, reversals, paddings (also negative), numbers of dimensions, and groups are random.
+    """
     if ":" in target and not {"avx2", "fma"} <= set(features()):
         pytest.skip("this CPU cannot run code for x86-64-v3")
     draw = random.Random(seed)
@@ -133,7 +136,7 @@ def test_random_convolutions(kind: str, target: str, seed: int) -> None:
 
 
 def features() -> list[str]:
-    """The features of this machine's CPU, with Linux's names; empty if they are unknown."""
+    """The features of this machine's CPU, by Linux's names. Returns [] if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -166,12 +169,12 @@ CONVOLUTIONS = {
     "small groups": ("2x6x9x9", "2x12x3x3", "2x12x5x4", "stride = [2, 2], pad = [[1, 1], [0, 0]]"),
     "each feature alone": ("2x24x6x6", "1x24x3x3", "2x24x6x6", "pad = [[1, 1], [1, 1]]"),
 }
-"""Shapes of image, kernel (with input features first) and result, and the window's attributes."""
+"""For each name: the shapes of image, kernel (input features first) and result, and the attributes of the window."""
 
 
 @pytest.mark.more
 def test_compiled() -> None:
-    """Compares the rewritten convolutions, compiled by IREE, with the interpreter."""
+    """The convolutions of `CONVOLUTIONS`, rewritten and compiled by IREE, give the interpreter's values."""
     parameters: list[str] = []
     arguments: list[Any] = []
     body, types = "", []
@@ -200,12 +203,18 @@ FEW_PLACES = {
     "toward an image": (("2x64x2x2", "64x64x3x3", "2x64x2x2"), "io", "channels_first"),
     "toward a kernel, few images": (("3x2x10x10", "2x32x8x8", "3x32x5x5"), "io", "toward_kernel"),
 }
-"""Shapes, the order of the kernel's features, and the function that emits the convolution, which has a padding of 1."""
+"""For each name: the shapes of image, kernel and result; the order of the kernel's features; the emitting function.
+
+All these convolutions have a padding of 1.
+"""
 
 
 @pytest.mark.parametrize("name", FEW_PLACES)
 def test_windows_larger_than_the_result(name: str) -> None:
-    """The named function emits the convolution, and the values equal XLA's."""
+    """A convolution whose window is larger than its result is emitted by the expected function.
+
+    Its values equal XLA's.
+    """
     shapes, order, form = FEW_PLACES[name]
     x, w, y = (f"tensor<{shape}xf64>" for shape in shapes)
     text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
@@ -234,7 +243,7 @@ def test_grouped_convolutions_without_a_window() -> None:
 
 
 def test_dilated_groups_with_few_places() -> None:
-    """A convolution with groups and a dilated window that is larger than the result."""
+    """A convolution with groups gives the interpreter's values if its dilated window is larger than the result."""
     text = """func.func @main(%x: tensor<2x21x4xf64>, %w: tensor<21x7x3xf64>) -> tensor<2x21x1xf64> {
   %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
     window = {stride = [5], pad = [[4, 0]], rhs_dilate = [2]}
@@ -249,7 +258,10 @@ def test_dilated_groups_with_few_places() -> None:
 
 
 def test_gradient_of_strided_groups() -> None:
-    """The gradient toward the image equals XLA's for a convolution with strides, groups and channels last."""
+    """The gradient with respect to the image equals XLA's.
+
+    The convolution has strides, groups, and the features as last dimension.
+    """
     text = """func.func @main(%x: tensor<1x7x31x16xf32>, %w: tensor<3x3x8x16xf32>) -> tensor<1x4x16x16xf32> {
       %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
         window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}

@@ -1,4 +1,4 @@
-"""Programs on IREE do not change their arguments: an op that updates or sorts an argument gets a copy."""
+"""Programs on IREE do not change their arguments, because an op that updates or sorts an argument gets a copy."""
 
 from functools import cache
 
@@ -77,7 +77,10 @@ def test_arguments_are_not_changed(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])
 def test_rows_that_overlap_are_moved(target: str) -> None:
-    """A device that copies between overlapping ranges may overwrite elements before it has copied them."""
+    """Shifting the rows of an array gives XLA's values.
+
+    A device that copies between overlapping ranges could overwrite elements before it has copied them.
+    """
     skip_without_device(target)
     x = np.arange(24, dtype=np.float32).reshape(6, 4)
     (y,) = tiduc.load(SHIFTED).compile(target)(x)

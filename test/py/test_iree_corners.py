@@ -1,4 +1,4 @@
-"""Powers, angles, remainders, cube roots, and comparisons at special values: 0, 1, infinity, NaN and -0."""
+"""Tests powers, angles, remainders, cube roots and comparisons on IREE at values such as 0, -0, infinity and NaN."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -35,12 +35,15 @@ def all_results(request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]
 
 @pytest.fixture
 def results(request: pytest.FixtureRequest, all_results: dict[str, Any]) -> dict[str, Results]:
-    """Arguments and results of a test's programs, by name."""
+    """Fixture: the arguments and results of the programs of the requesting test, by name of the program."""
     return all_results[request.node.name]  # type: ignore[no-any-return]
 
 
 def same(actual: Array, expected: Array, tolerance: float) -> Array:
-    """Which elements agree within the relative tolerance and have equal signs; subnormal numbers count as 0."""
+    """Whether each element agrees with the expected one: within the relative tolerance, and with equal signs.
+
+    Subnormal numbers count as 0.
+    """
     tiny, most = np.finfo(actual.dtype).tiny, np.finfo(actual.dtype).max
     actual = np.where(np.abs(actual) < tiny, np.copysign(0, actual), actual)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
@@ -110,7 +113,10 @@ def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
     [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
 )
 def test_powers_of_known_exponents(results: dict[str, Results], element: str, target: str) -> None:
-    """The exponent is the constant 0, or a constant computed as the remainder of y + 2 y by 2 y."""
+    """Powers with constant exponents equal NumPy's at all special values.
+
+    The exponent is the constant 0, or y, computed as the remainder of y + 2 y by 2 y.
+    """
     (x,), actual = results["powers"]
     for y, power in zip(EXPONENTS, actual, strict=True):
         with np.errstate(all="ignore"):
@@ -146,7 +152,7 @@ def comparisons(element: str, target: str) -> dict[str, Given]:
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_comparisons(results: dict[str, Results], element: str, target: str) -> None:
-    """NaN is not finite, and is neither equal to, less than, nor greater than any number."""
+    """Comparisons and `is_finite` equal NumPy's, also for NaN, which is unordered and not finite."""
     (x, y), (*actual, finite) = results["orders"]
     for by_iree, compare in zip(actual, ORDERS.values(), strict=True):
         np.testing.assert_array_equal(by_iree, compare(x, y))
@@ -158,7 +164,7 @@ def remainders(target: str) -> dict[str, Given]:
     rng, n = np.random.default_rng(0), 20_000
     x, y = rng.integers(0x00800000, 0x7F800000, (2, 4, n), dtype=np.uint32).view(np.float32)
     y[1] = rng.uniform(0.1, 100, n)
-    x[1] = y[1] * rng.integers(1, 2**23, n)  # numbers close to multiples
+    x[1] = y[1] * rng.integers(1, 2**23, n)  # these x are rounded multiples of y
     x[2], y[2] = 1000 * rng.standard_normal(n), 0.7
     x[3], y[3] = 3.4e38 * rng.uniform(0.1, 1, n), 1.2e-38 * rng.uniform(1, 3, n)
     corners = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
@@ -173,7 +179,7 @@ def remainders(target: str) -> dict[str, Given]:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
 def test_remainders(results: dict[str, Results], target: str) -> None:
-    """Remainders are exact for all quotients, and have the sign of x."""
+    """Remainders in f32 equal `fmod` exactly, also for large quotients, and have the sign of x."""
     (x, y), (actual,) = results["remainders"]
     with np.errstate(invalid="ignore"):
         assert same(actual, np.fmod(x, y), 0).all()
@@ -191,7 +197,7 @@ def remainders_of_narrow_floats() -> dict[str, Given]:
 
 
 def test_remainders_of_narrow_floats(results: dict[str, Results]) -> None:
-    """The remainders equal those of the same numbers in f32, which are exact."""
+    """Remainders in narrow float types equal the remainders of the same values in f32, which are exact."""
     for element, ((x, y), (actual,)) in results.items():
         expected = np.fmod(x.astype(np.float32), y.astype(np.float32))
         np.testing.assert_array_equal(np.asarray(actual).astype(np.float32), expected, err_msg=element)
@@ -230,7 +236,10 @@ def whole_numbers() -> dict[str, Given]:
 
 
 def test_whole_numbers(results: dict[str, Results]) -> None:
-    """Floors and ceilings of all bf16 numbers, and of f32 numbers whose lower 16 bits are 0, 1 or all ones."""
+    """Floors and ceilings are exact and have the right sign.
+
+    The arguments are all bf16 numbers, and f32 numbers whose lower 16 bits are 0, 1 or all ones.
+    """
     for name, ((x, _), (y,)) in results.items():
         exact = np.floor if name.startswith("floor") else np.ceil
         expected, actual = exact(x.astype(np.float64)), np.asarray(y).astype(np.float64)

@@ -1,4 +1,6 @@
-"""Several paddings by equal 64-bit numbers. IREE fills one array for all of them and for constants with this number."""
+"""Programs that pad several arrays with the same 64-bit number, or have constants of it, are correct on IREE.
+
+IREE fills one array with the number, and uses it for all of them."""
 
 from typing import Any
 
@@ -43,7 +45,7 @@ return %0, %1 : {Y}, tensor<6xi64>
 
 
 def pool(x: str, low: int, high: int, stride: int, result: str) -> str:
-    """A max-pool with windows of two elements."""
+    """The text of a max-pool of x with windows of two elements."""
     return f"""= "stablehlo.reduce_window"({x}, %least) <{{window_dimensions = array<i64: 2>,
   window_strides = array<i64: {stride}>, padding = dense<[[{low}, {high}]]> : tensor<1x2xi64>}}> ({{
 ^bb0(%b: tensor<f64>, %c: tensor<f64>):
@@ -89,7 +91,7 @@ def arguments(text: str) -> list[Any]:
 
 
 def check(text: str, run: Executable) -> None:
-    """Checks two calls, because the second may read memory that the first has left."""
+    """Compares two calls with the interpreter. The second call may read memory that the first call has freed."""
     given = arguments(text)
     expected = interpreter.evaluate(text, given)
     for results in (run(*given), run(*given)):
@@ -114,9 +116,10 @@ def test_without_rewrites_for_speed() -> None:
 
 
 def test_the_derivative_of_a_product_of_complex_numbers() -> None:
-    """The complex zero with which the derivative pads an array is also a result of the program.
+    """The VJP of a product of complex numbers is correct, although it pads with a zero that is also a result.
 
-    An optimization barrier hides that this zero is a constant, and IREE would pad with a part of its bytes only.
+    tiduc hides this zero behind an optimization barrier. IREE would pad with only a part of the bytes of the hidden
+    zero.
     """
     types = "(tensor<2xcomplex<f64>>, tensor<complex<f64>>) -> tensor<complex<f64>>"
     text = f"""func.func @main(%n: tensor<complex<f64>>, %v: tensor<complex<f64>>, %x: tensor<2xcomplex<f64>>)

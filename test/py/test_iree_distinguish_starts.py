@@ -1,4 +1,7 @@
-"""Concatenations with an equal first operand: IREE allocates one array for the start of both, and may miss a copy."""
+"""Two concatenations with equal first operands are correct on IREE.
+
+IREE allocates one array for the start of both, and may omit a copy that is needed.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ C = "tensor<9x9xcomplex<f32>>"
 
 
 def program(given: str, body: str, start: str, other: str) -> str:
-    """Two concatenations: one of %p and %b, and one of the values named by `start` and `other`."""
+    """A program with two concatenations: of %p and %b, and of the values that `start` and `other` name."""
     return f"""
 func.func @main({given}) -> ({O}, {O}) {{
   {body}
@@ -61,7 +64,10 @@ A, B = RNG.standard_normal((2, 9, 9)).astype(np.float32)
 
 
 def marks(text: str) -> int:
-    """The number of hidden numbers in the functions of a program: one for each mark, and for each call with marks."""
+    """The number of hidden numbers that the passes for IREE add to a program.
+
+    A hidden number makes one concatenation differ from another. A call of a function with such numbers needs one too.
+    """
     module = parse(text)
     legalize_for_iree(module)
     barriers = outer_first(module.operation, ("stablehlo.optimization_barrier",))
@@ -78,7 +84,7 @@ def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
 
 
 def test_parts_of_one_complex_array() -> None:
-    """Concatenations of the parts of one complex array, of its conjugate and of its adjoint have the right elements."""
+    """Real and imaginary parts of a complex array, its conjugate and its adjoint are concatenated correctly."""
     z = A + 1j * B
     actual = tiduc.load(OF_PARTS).compile()(z)
     expected = (z.conj(), z, z.conj().T)
@@ -87,9 +93,9 @@ def test_parts_of_one_complex_array() -> None:
 
 
 def test_marks_where_sizes_are_equal() -> None:
-    """A concatenation of another size needs no mark.
+    """Of two concatenations with equal start and size, one gets a hidden number; one of another size gets none.
 
-    In called functions, all concatenations have marks, because each function may be called twice.
+    In a called function, all concatenations get hidden numbers, because the function may be called twice.
     """
     assert marks(OF_PRODUCT) == marks(MADE_AGAIN) == marks(program(TWO, PRODUCT, "%q", "%p")) == 1
     longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"
@@ -101,9 +107,9 @@ def test_marks_where_sizes_are_equal() -> None:
 
 
 def test_vectors_that_hold_sizes() -> None:
-    """IREE does not see sizes through a mark.
+    """Of three concatenated vectors of sizes, only the one with the start of another vector gets a hidden number.
 
-    Two vectors of sizes therefore get a mark only if both begin with the same value.
+    Hidden numbers are avoided here, because IREE cannot infer sizes through them.
     """
     given, two = (
         "%x: tensor<?x2x3xf32>, %y: tensor<?x2x3xf32>",

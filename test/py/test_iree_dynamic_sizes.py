@@ -1,4 +1,4 @@
-"""Ops with dynamic dimensions on IREE, compared with the interpreter on the same program with static sizes."""
+"""Compares ops with dynamic dimensions on IREE with the interpreter, which runs the program with static sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 
 @pytest.fixture(scope="module")
 def on_cpu(request: pytest.FixtureRequest) -> Joined:
-    """The selected cases as one function, which compiles faster than many functions."""
+    """Fixture: the selected cases, compiled as one function, because that is faster than compiling many functions."""
     names = selected(request, "test_values") | {"reshape"}
     cases = {name: case for name, case in CASES.items() if name in names}
     text, counts = joined(case.text(name) for name, case in cases.items())
@@ -38,11 +38,14 @@ def on_cpu(request: pytest.FixtureRequest) -> Joined:
 
 @pytest.fixture(scope="module")
 def on_gpu() -> dict[str, Sequence[Any]]:
-    """The results of one module's functions on Vulkan's software device; skips the test if the device is missing."""
+    """Fixture: the results of the cases `ON_GPUS` on Vulkan's software device, compiled as one module.
+
+    Skips the test if the device is missing.
+    """
     skip_without_device("vulkan:llvmpipe")
     target = "vulkan:llvmpipe"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatters, "STEPS", 4)  # 6 updates suffice
+        patch.setattr(scatters, "STEPS", 4)  # so that a scatter of 6 updates exceeds the limit
         module = parse("\n".join(CASES[name].text(name) for name in ON_GPUS))
         legalize_for_iree(module, cpu=False, spirv=True)
         vmfb = module_for_gpus(stage(str)(module), target)
@@ -76,7 +79,10 @@ def test_rewrites_for_cuda_take_dynamic_sizes() -> None:
 
 
 def test_programs_compile_their_sorts() -> None:
-    """`Program.compile` also outlines loops. The sort has loops that carry dynamic arrays."""
+    """A sort of dynamic size, compiled by `Program.compile`, is correct.
+
+    `Program.compile` outlines the loops of the sort, which carry dynamic arrays.
+    """
     case = CASES["sort"]
     (y,) = tiduc.load(case.text()).compile()(*case.arguments)
     np.testing.assert_array_equal(y, evaluate(case.text(known=True), case.arguments)[0])

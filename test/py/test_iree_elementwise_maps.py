@@ -1,4 +1,7 @@
-"""Maps of elementwise ops, which IREE compiles faster: which ops join a map, and that values do not change."""
+"""Tests the pass that groups elementwise ops as `stablehlo.map`, which IREE compiles faster.
+
+The tests check which ops are grouped, and that values do not change.
+"""
 
 from unittest.mock import patch
 
@@ -18,7 +21,7 @@ ARRAY, ROW = "tensor<4x5xf32>", "tensor<5xf32>"
 def maps_of(
     body: str, result: str = ARRAY, arguments: str = f"%x: {ARRAY}, %y: {ARRAY}, %r: {ROW}"
 ) -> list[int]:
-    """The number of ops in each map that the pass makes in a function, without constants and the `return`."""
+    """Runs the pass on a function, and returns the number of ops in each map, not counting constants and `return`."""
     module = parse(f"func.func @main({arguments}) -> ({result}) {{ {body} }}")
     count = elementwise_maps(module)
     assert module.operation.verify()
@@ -81,7 +84,7 @@ def test_ops_that_join_a_map(name: str) -> None:
 
 
 def test_an_op_with_another_reader_stays() -> None:
-    """An op that is also a result does not join a map, because it would be computed twice."""
+    """An op whose value is also a result is not moved into a map, because it would be computed twice."""
     assert maps_of(f"{TWO} return %0, %1 : {ARRAY}, {ARRAY}", f"{ARRAY}, {ARRAY}") == []
 
 
@@ -108,7 +111,10 @@ BINARY = (
 
 
 def applied(ops: list[str], type_: str) -> str:
-    """A function that sums the results of ops, compares the sum, selects, and converts. All of it is one kernel."""
+    """The text of a function that sums the results of ops, compares the sum, selects, and converts.
+
+    IREE compiles the function as one kernel.
+    """
     array, others = f"tensor<3x7x{type_}>", f"tensor<3x7x{'i32' if type_[0] == 'f' else 'f32'}>"
     predicates, lines = "tensor<3x7xi1>", [f"%s = stablehlo.maximum %x, %y : {array}"]
     for i, op in enumerate(ops):
@@ -137,7 +143,7 @@ PROGRAMS = {
 
 @pytest.mark.more
 def test_values_stay_as_they_are() -> None:
-    """Compares all elementwise ops on real numbers in maps with the same ops outside maps."""
+    """All elementwise ops on real numbers give equal values in maps and without maps."""
     source = source_of(load(PROGRAMS["f32"])).stablehlo
     assert isinstance(source, str) and "stablehlo.map" in source
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)

@@ -1,4 +1,7 @@
-"""Exponentials and logarithms of f64 on CPUs as polynomials: accuracy, and values at the ends of the range."""
+"""Tests the accuracy of exponentials and logarithms of f64 on CPUs, and their values at the ends of the range.
+
+tiduc emits polynomials for them.
+"""
 
 from typing import Any
 
@@ -18,7 +21,7 @@ CORNERS = np.array([0.0, -0.0, INF, -INF, NAN, -1, 1e3, -1e3, 709.78, 709.79, -7
 
 
 def arguments() -> Any:
-    """Numbers of all magnitudes. Many are close to 0 or 1, where some of these functions are 0."""
+    """Arguments of all magnitudes. Many are close to 0 or 1, where some of the tested functions are 0."""
     rng = np.random.default_rng(0)
     sizes = 10.0 ** rng.uniform(-300, 300, 2000)
     near = rng.normal(size=2000) * 10.0 ** rng.uniform(-9, 0, 2000)
@@ -26,7 +29,7 @@ def arguments() -> Any:
 
 
 def of_all(x: Any) -> dict[str, Any]:
-    """IREE's results for each function."""
+    """IREE's values of each function at x, by name of the function."""
     t = f"tensor<{len(x)}xf64>"
     lines = "\n".join(f"%{i} = stablehlo.{name} %x : {t}" for i, name in enumerate(NAMES))
     values, types = ", ".join(f"%{i}" for i in range(len(NAMES))), ", ".join([t] * len(NAMES))
@@ -50,7 +53,7 @@ def test_within_units_in_the_last_place(results: dict[str, Any], name: str) -> N
         error = np.abs(y - exact)[normal] / np.spacing(np.abs(rounded[normal]))
     assert normal.sum() > 2000
     assert error.max() < ULPS[name]
-    # Subnormal numbers count as 0; the other elements are infinite or NaN in both.
+    # Where the exact value is subnormal, the result may be 0. The remaining elements are infinite or NaN in both.
     rounded[np.abs(rounded) < np.finfo(np.float64).tiny] = 0
     assert np.all(np.abs(y[~normal & (rounded == 0)]) < np.finfo(np.float64).tiny)
     rest = ~normal & (rounded != 0)

@@ -1,4 +1,4 @@
-"""The records of IREE's faults: each witness fails on IREE without tiduc, and tiduc's rewrites make it correct.
+"""Tests the records of IREE's bugs. The witness of each bug fails on IREE without tiduc's rewrites, and not with them.
 
 If `test_iree_fails_alone` fails, IREE has changed, and the workaround can be removed.
 """
@@ -36,25 +36,28 @@ LEGAL = passes_of("legal", Settings())
 FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
-"""Witnesses that IREE compiles. For each target they share a module, which compiles faster."""
+"""Witnesses that IREE compiles. Those of one target are compiled as one module, because that is faster."""
 REJECTED_TOGETHER = "parts_of_products"
-"""A witness that IREE compiles only in a module of its own."""
+"""A witness that IREE compiles only in a separate module."""
 ALONE = [name for name in FAULTS if name not in TOGETHER]
-"""Witnesses that IREE rejects, or that need a module of their own."""
+"""Witnesses that IREE rejects, or that need a separate module."""
 SAMPLE = {*ALONE[::48], *TOGETHER[::12]}
-"""Witnesses that fast tests run with IREE without tiduc. Answers change only with IREE's version, which is capped."""
+"""Witnesses that the fast tests compile without tiduc's rewrites. Outcomes change only with the version of IREE."""
 
 REWRITTEN = [*PROGRAMS, *HOST_PROGRAMS]
 
 
 def of_function(name: str) -> str:
-    """The function name for a witness."""
+    """The name of the function that contains a witness in a module with many witnesses."""
     return name.replace("/", "_")
 
 
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
-    """A function from a target to its witnesses' module by IREE without tiduc, or to None if IREE rejects them."""
+    """Fixture: a function that compiles the selected witnesses of a target without tiduc's rewrites.
+
+    The function returns the module, or None if IREE rejects it.
+    """
     names = selected(request, "test_iree_fails_alone") - {REJECTED_TOGETHER}
     return cache(
         lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
@@ -62,7 +65,7 @@ def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
 
 
 def _together(names: Iterable[str], target: str) -> str:
-    """The witnesses for a target, as functions of one module."""
+    """The text of a module that contains the named witnesses for a target as functions."""
     witnesses = {name: find_witness(name) for name in names}
     return "\n".join(
         witness.text.replace("@main", f"@{of_function(name)}")
@@ -96,9 +99,9 @@ def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Callable[[str], bytes]:
-    """A function that returns a module with the rewritten witnesses for a target.
+    """Fixture: a function that compiles the selected witnesses of a target with tiduc's rewrites.
 
-    One module compiles faster than many.
+    They form one module, because that compiles faster than many modules.
     """
     names = selected(request, "test_rewritten")
 
@@ -120,7 +123,10 @@ def test_rewritten(name: str, rewritten: Callable[[str], bytes]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.name}-{record.fault.witness}")
 def test_records_are_complete(record: Record) -> None:
-    """Each record has a summary. It has a witness, or says why no test runs a witness."""
+    """Each record of a bug has a summary, and either a witness or the reason why no test runs one.
+
+    A record of slow code instead names a row of a benchmark.
+    """
     fault = record.fault
     assert fault.text[0].isupper() and fault.text.endswith(".")
     if fault.witness:
@@ -130,7 +136,7 @@ def test_records_are_complete(record: Record) -> None:
 
 
 def test_sweep() -> None:
-    """Runs test/sweep/faults.py on a record that is still needed, and on a record that is not."""
+    """Of a needed and an unneeded record, test/sweep/faults.py reports only the unneeded one."""
     right = Record("everywhere", "stablehlo.pad", Fault("wrong", "None.", witness="dynamic/pad"))
     assert list(unneeded([*witnessed(["add_predicates"]), right])) == [right]
 
@@ -140,12 +146,12 @@ AFFECTED = [
     for name, case in CASES.items()
     if any(entry.is_fast for op in case.ops.split() for entry in PATTERNS[f"stablehlo.{op}"])
 ]
-"""The cases with ops that passes of fast/ rewrite."""
+"""The cases with ops that rewrites for speed change."""
 
 
 @pytest.fixture(scope="module")
 def slow() -> Joined:
-    """The cases of `AFFECTED` as one function, compiled without the rewrites for speed."""
+    """Fixture: the cases of `AFFECTED`, joined to one function and compiled without the rewrites for speed."""
     text, counts = joined(function(name, CASES[name]) for name in AFFECTED)
     run = Executable(compile_module(legalized(text, fast=False)))
     return Joined(run, {name: CASES[name].arguments for name in AFFECTED}, counts)
@@ -164,7 +170,7 @@ EXPONENTIAL = """func.func @main(%x: tensor<100xf64>) -> tensor<100xf64> {
 
 
 def test_fast_is_a_switch() -> None:
-    """Without `fast`, an op that IREE computes correctly but slowly is not rewritten."""
+    """With `fast=False`, an exponential is not rewritten, because IREE computes it slowly but correctly."""
     assert "stablehlo.exponential" in legalized(EXPONENTIAL, fast=False)
     assert "stablehlo.exponential" not in legalized(EXPONENTIAL)
     program = tiduc.load(EXPONENTIAL)
@@ -189,7 +195,7 @@ def test_each_pass_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str])
 
 
 def test_no_fast_on_the_command_line(tmp_path: Path) -> None:
-    """`--no-fast` applies when programs are compiled and run; for a compiled module it is refused."""
+    """`tiduc compile` and `tiduc run` accept `--no-fast` for a program, but `run` refuses it for a compiled module."""
     (tmp_path / "f.mlir").write_text(EXPONENTIAL)
     file, module = str(tmp_path / "f.mlir"), str(tmp_path / "f.vmfb")
     assert run(["compile", "--no-fast", file, "-o", module]) == 0

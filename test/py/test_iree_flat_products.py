@@ -1,4 +1,4 @@
-"""Products of arrays that become products of matrices for IREE: values, and the products that do not change."""
+"""Tests the pass that rewrites `dot_general` as products of matrices for IREE, and which products it leaves."""
 
 from collections.abc import Sequence
 
@@ -74,12 +74,15 @@ EXCHANGED = {
     ),
     "rows": (([4, 5, 6], [6, 7], "contracting_dims = [2] x [0]", [4, 5, 7]), [2, 0, 1]),
 }  # fmt: skip
-"""Products whose result is transposed, and the order of the dimensions after the transpose."""
+"""For each name: arguments of `product`, and the order of dimensions by which the result is then transposed."""
 
 
 @pytest.mark.parametrize("name", EXCHANGED)
 def test_products_that_are_read_transposed(name: str) -> None:
-    """The operands are swapped and no array is transposed, unless other ops read the product too."""
+    """A product that is only read transposed is computed with swapped operands, without a transpose.
+
+    If the product is also a result, the transpose stays.
+    """
     given, order = EXCHANGED[name]
     sizes = given[-1]
     y, z = (f"tensor<{'x'.join(map(str, n))}xf64>" for n in (sizes, [sizes[d] for d in order]))
@@ -118,7 +121,7 @@ def test_other_orders_stay() -> None:
 
 @pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
 def test_one_row(row: Sequence[int]) -> None:
-    """In a product with one row, the matrix becomes or remains the first operand."""
+    """If one operand of a product has one row, the pass makes the matrix the first operand; values stay correct."""
     summed, ones = row.index(6), [1] * (len(row) - 1)
     text = product(row, [7, 6], f"contracting_dims = [{summed}] x [1]", [*ones, 7])
     module = parse(text)
