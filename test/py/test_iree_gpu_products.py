@@ -1,4 +1,4 @@
-"""Products and convolutions in the form for NVIDIA's GPUs: values on the CPU, and on a GPU if one is present."""
+"""Tests the rewrite of products and convolutions for NVIDIA's GPUs: values on the CPU, and on a GPU if present."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Form:
-    """An op on two arrays: the shapes of the arrays and the result, and the op's text without types."""
+    """A test case: the shapes of an op's two operands and of its result, and the op's text without types."""
 
     x: tuple[int, ...]
     y: tuple[int, ...]
@@ -35,7 +35,7 @@ class Form:
     op: str
 
     def function(self, name: str) -> str:
-        """A function that returns tanh of the op's result, so that IREE fuses a consumer."""
+        """The text of a function that returns tanh of the op's result. IREE fuses the tanh with the op."""
         x, y, z = (f"tensor<{'x'.join(map(str, sizes))}xf32>" for sizes in (self.x, self.y, self.z))
         return f"""func.func @{name}(%x: {x}, %y: {y}) -> {z} {{
           %0 = {self.op} : ({x}, {y}) -> {z}
@@ -45,7 +45,7 @@ class Form:
 
     @cached_property
     def arguments(self) -> tuple[Array, Array]:
-        scale = (math.prod(self.x) * math.prod(self.y) / math.prod(self.z)) ** -0.25  # results near 1
+        scale = (math.prod(self.x) * math.prod(self.y) / math.prod(self.z)) ** -0.25  # makes results about 1
         x, y = (scale * RNG.normal(size=sizes) for sizes in (self.x, self.y))
         return x.astype(np.float32), y.astype(np.float32)
 
@@ -119,7 +119,10 @@ FORMS = {
 
 
 def in_tiles(text: str, config: bool) -> str:
-    """The text with all products in tiles; `config` adds the configuration of IREE's code generator for GPUs."""
+    """The text after all products have been split into tiles.
+
+    If `config` is not set, removes the configuration for IREE's code generator for GPUs.
+    """
     module = parse(text)
     gpu_convolutions(module)
     flat_products(module)
@@ -132,7 +135,7 @@ def in_tiles(text: str, config: bool) -> str:
 
 @pytest.fixture(scope="module")
 def on_cpu(request: pytest.FixtureRequest) -> dict[str, Sequence[Array]]:
-    """The results of all forms on their arguments, computed by one function."""
+    """Fixture: the results of the selected cases on the CPU, computed by one function."""
     forms = {name: FORMS[name] for name in FORMS if name in selected(request, "test_values")}
     text, _ = joined(form.function(name) for name, form in forms.items())
     run = Executable(compile_source(Source(in_tiles(text, config=False), "cpu")), "cpu")
@@ -160,7 +163,7 @@ def test_values_on_a_gpu(name: str) -> None:
 
 
 def test_compiles_for_gpus() -> None:
-    """Compiles a tile that crosses the end of an array, split sums, batches, and patches."""
+    """Three cases compile for CUDA: a product with a split sum, a product with batches, and a padded convolution."""
     names = "long_sum", "batches", "padded"
     text = in_tiles("\n".join(FORMS[name].function(name) for name in names), config=True)
     assert text.count("{compilation_info = ") == 3
@@ -168,7 +171,7 @@ def test_compiles_for_gpus() -> None:
 
 
 def test_choice_of_tiles() -> None:
-    """Small results get small tiles or split sums, so that all multiprocessors have work."""
+    """Products with small results get small tiles or a split sum, so that all multiprocessors have work."""
     large, small = TILES
 
     def choice(*sizes: int, batches: tuple[int, ...] = ()) -> tuple[object, int]:

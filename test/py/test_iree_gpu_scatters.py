@@ -1,4 +1,4 @@
-"""Scatters of rows in their form for NVIDIA's GPUs, computed on the CPU."""
+"""Tests the rewrite of scatters of rows for NVIDIA's GPUs. The rewritten programs run on the CPU."""
 
 from typing import Any
 
@@ -24,7 +24,10 @@ SCATTER = """func.func @main({0}%i: tensor<12x1xi32>, %u: tensor<12x5xf32>) -> t
 
 @pytest.mark.parametrize("constant", [True, False])
 def test_rows_added_at_once(constant: bool) -> None:
-    """Several updates add to the same row; an infinity or NaN affects only its row."""
+    """The rewritten scatter equals the original if several updates add to one row.
+
+    An infinity or NaN in an update affects only the row to which the update is added.
+    """
     zeros = "%t = stablehlo.constant dense<0.0> : tensor<7x5xf32>\n"
     text = SCATTER.format("", zeros) if constant else SCATTER.format("%t: tensor<7x5xf32>, ", "")
     module = parse(text)

@@ -1,4 +1,4 @@
-"""Sums in the form for NVIDIA's GPUs: values on the CPU, and the sums that do not change."""
+"""Tests the rewrite of sums for NVIDIA's GPUs: values on the CPU, and which sums are not rewritten."""
 
 from typing import Any
 

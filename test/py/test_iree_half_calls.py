@@ -1,4 +1,4 @@
-"""On CPUs without bf16 instructions, code for bf16 does not call functions that C libraries lack; see `compile.py`."""
+"""On CPUs without bf16 instructions, code for bf16 must not call functions that C libraries lack; see `compile.py`."""
 
 from io import BytesIO
 from zipfile import ZipFile
@@ -40,9 +40,9 @@ def test_integers_to_bf16(kind: str, shape: str) -> None:
 
 
 def test_marks_of_bf16() -> None:
-    """The array is also a result, so the scatter updates a copy.
+    """A scatter of bf16 updates a copy of its operand if the operand is also a result.
 
-    A mark keeps IREE from merging the copy with the array.
+    tiduc emits a hidden op, which keeps IREE from merging the copy with the operand.
     """
     x, u = f"tensor<{ROWS}x33xbf16>", "tensor<2x33xbf16>"
     text = f"""func.func @main(%x: {x}, %u: {u}, %i: tensor<2x1xi32>) -> ({x}, {x}) {{
@@ -64,7 +64,7 @@ def test_marks_of_bf16() -> None:
 
 
 def test_a_missing_function_is_an_error() -> None:
-    """A module that calls a function that this machine lacks is refused, and the process continues."""
+    """Loading a module that calls an unknown C function raises TiducError instead of ending the process."""
     text = """func.func @main(%x: tensor<4xf64>) -> tensor<4xf64> {
       %0 = stablehlo.sine %x : tensor<4xf64>
       return %0 : tensor<4xf64>

@@ -1,4 +1,4 @@
-"""Arrays of execution regions that are placed (hosted) in the memory of results, on IREE."""
+"""Tests "hosting": temporary arrays of an IREE execution region use the memory of a result that is written later."""
 
 import itertools
 import re
@@ -50,14 +50,14 @@ REGION = """module {
   }
 }
 """  # noqa: E501
-"""The second array is last read before the large result is written; the other arrays are read while it is written."""
+"""A region with three arrays and a large result. Only the second array is not read while the result is written."""
 
 
 PLACE = re.compile(r"(?:ro|wo|rw) %\w+\[(%\w+)(#\d+)? for (%\w+)\] : !stream.resource<(\w+)>{(%\w+)")
 
 
 def places(text: str) -> list[tuple[str, int | str, int]]:
-    """The uses of arrays by dispatches, in order: the kind of memory, the offset, and the length."""
+    """The kind of memory, the offset, and the length of each array that dispatches use, in order of the uses."""
     known = values(text)
     return [
         (kind, known[name] if not number else number, known[length])
@@ -135,13 +135,13 @@ def indented(text: str) -> str:
 
 
 def test_regions_in_loops_of_the_host_host_nothing() -> None:
-    """Such regions may run again after the results have their values."""
+    """A region in a loop of the host hosts no arrays, because it may run again after results have been written."""
     begin, execute, end = (REGION.index(s) for s in ("    %0:3", "    %4 = ", "    util.return"))
     loop = "    scf.for %i = %c0 to %c4 step %c64 {\n"
     for start in (begin, execute):
         inside = REGION[:start] + loop + indented(REGION[start:end]) + "    }\n" + REGION[end:]
         assert after(host_arrays, inside) is None
-    # The region outside the loop still hosts arrays.
+    # A region outside the loop still hosts arrays.
     other = re.sub(r"%(\d|[rs]|t\d|arg\d)\b", r"%x\1", REGION[begin:end])
     text = after(host_arrays, REGION[:end] + loop + indented(other) + "    }\n" + REGION[end:])
     once = after(host_arrays, REGION)
@@ -155,9 +155,9 @@ def test_functions_of_several_blocks_host_nothing() -> None:
 
 
 def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tuple[str, list[int]]:
-    """A region whose dispatches write results of these sizes at these steps, and use arrays while they are live.
+    """A region whose dispatches write a result of size `sizes[i]` at step `written[i]`, and use each array while live.
 
-    Returns the text, and for each use, in order, the index of the array in `arrays`, or -1 for a result.
+    Returns the text and a list with an entry for each use: the index of the used array in `arrays`, or -1 for a result.
     """
     order: list[int] = []
     begin, last = REGION.index("    %c0"), max(array.last for array in arrays) + 1
@@ -193,7 +193,7 @@ def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tup
 
 
 def test_hosted_arrays_lie_in_the_allocation_of_results_and_overlap_nothing() -> None:
-    """Hosted arrays end inside the allocation, whatever the size of the last result. Live arrays do not overlap."""
+    """In random regions, hosted arrays lie inside the allocation of results, and live arrays do not overlap."""
     rng, moved = np.random.default_rng(0), 0
     for _ in range(60):
         begins = rng.integers(0, 12, 8)

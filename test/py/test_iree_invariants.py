@@ -1,4 +1,4 @@
-"""Edits of IREE's IR check the invariants that they rely on. If one is violated, an edit for speed is skipped."""
+"""Edits of IREE's IR check their assumptions about the IR. If one does not hold, an edit for speed is skipped."""
 
 import re
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.Monkey
 
 
 def test_alignments_that_the_pattern_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the pattern does not find IREE's alignments, `place_arrays` raises `Broken`."""
+    """`place_arrays` raises `Broken` if its regular expression does not find the alignments in IREE's text."""
     config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
     given = MODULE.replace("module {", f"module attributes {{stream.c = {config}}} {{", 1)
     after(place_arrays, given)
@@ -127,7 +127,7 @@ FEW = """vm.module public @m {{
   }}
 }}
 """
-"""A call of an imported function with fewer operands than IREE's functions have."""
+"""A VM module that calls an imported function with fewer operands than IREE's function has."""
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_buffers_of_another_form_have_no_known_size() -> None:
 
 
 def edited_by(edit: Callable[[Any], bool], name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The text of `LOOPS` after an edit for speed, which is registered under this name."""
+    """Registers an edit for speed under this name, and returns a module's text after the edit."""
     monkeypatch.setitem(edits.SPEED, name, edit)
     with ir.Context():
         module = ir.Module.parse(
@@ -180,7 +180,7 @@ def edited_by(edit: Callable[[Any], bool], name: str, monkeypatch: pytest.Monkey
 def test_an_edit_for_speed_that_fails_is_undone(
     fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The edit changes the module before it fails."""
+    """If an edit for speed fails after it has changed the module, its changes are undone, and a remark is printed."""
 
     def half(module: Any) -> bool:
         first = operations(blocks(operations(module.regions[0].blocks[0])[0])[0])[-1]
@@ -216,7 +216,7 @@ def test_a_refusal_is_an_error_of_the_compilation(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", ["place_arrays", "host_arrays", "inline_repeats"])
 def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If an edit fails, the program still compiles, with a remark, and its values equal NumPy's."""
+    """If an edit of IREE's IR fails, the program still compiles, with a remark, and its values equal NumPy's."""
     compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         source = source_of(tiduc.load(network(6)), HERE)

@@ -1,7 +1,8 @@
-"""Factorizations that `tidu-legalize-for-iree` expands into loops: failures, and backward errors on hard matrices.
+"""Tests factorizations, which `tidu-legalize-for-iree` expands into loops: accuracy on hard matrices, and failures.
 
-A backward error is the relative error of the product of the factors, in units of machine epsilon times the size of the
-matrix. LAPACK's backward errors are about one. JAX exports the programs, and IREE runs them on the CPU.
+Accuracy is measured by the backward error: the relative error of the product of the factors, in units of machine
+epsilon times the size of the matrix. LAPACK's backward errors are about one. JAX exports the programs, and IREE runs
+them on the CPU.
 """
 
 import itertools
@@ -38,7 +39,7 @@ N = 6
 
 
 def ran(function: Callable[..., Any], *arguments: Array, platform: str = "cpu") -> tuple[Array, ...]:
-    """The results of a JAX function that is exported and compiled by IREE."""
+    """Exports a JAX function for a platform, compiles it by IREE, and returns its results."""
     return tiduc.load(exported(function, *arguments, platform=platform)).compile()(*arguments)
 
 
@@ -70,7 +71,10 @@ func.func @main(%x: tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64
 
 @pytest.mark.slow
 def test_one_triangle_of_cholesky() -> None:
-    """The other triangle is not read. Columns before a failing column are right, and columns after it are NaN."""
+    """Cholesky factorizations read only one triangle. If column n fails, `info` is n + 1 (counted from 0).
+
+    Then the columns before it are right, and the elements after it are NaN.
+    """
     x = positive(np.complex128, 11)[[0] * 4]
     x[1, 6, 6], x[2, 0, 0], x[3, 9, 9] = -1, 0, np.nan
     lower, upper = np.tril(np.ones((11, 11), bool)), np.triu(np.ones((11, 11), bool))
@@ -98,7 +102,7 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
     lower, upper = unpacked(lu)
     permuted = np.take_along_axis(x, permutation[..., None], -2)
     assert backward_error(lower @ upper, permuted) < LIMIT
-    assert np.max(np.abs(lower)) <= 1.5  # complex pivots have the largest |re| + |im|
+    assert np.max(np.abs(lower)) <= 1.5  # not 1, because complex pivots are chosen by |re| + |im|
     assert np.array_equal(np.sort(permutation, -1), np.broadcast_to(np.arange(m), permutation.shape))
     expected = lapack(lax.linalg.lu, x[0])
     assert np.array_equal(pivots[0], expected[1]) and np.array_equal(permutation[0], expected[2])
@@ -106,7 +110,7 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, 70, 40), slow(np.complex128, 40, 70)])
 def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
-    """Matrices with more columns than a block: factors, pivots and permutations equal LAPACK's."""
+    """The LU factors, pivots and permutations of matrices with more columns than a block equal LAPACK's."""
     x = normal(dtype, 2, m, n)
     x[1, :, 5] = 0
     ours, theirs = ran(lax.linalg.lu, x), lapack(lax.linalg.lu, x)
@@ -115,7 +119,7 @@ def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
 
 
 def test_pivots() -> None:
-    """A pivot is the first entry with the largest |re| + |im|. A NaN is never chosen, and stays on the diagonal."""
+    """LU chooses as pivot the first entry with the largest |re| + |im|, and no NaN unless it is on the diagonal."""
     ties = np.array([[1.0, 2, 3], [-4, 1, 0], [4, 1, 5]])
     missing = np.array([[1.0, 2, 3], [np.nan, 1, 0], [-4, 1, 5]])
     first = np.array([[np.nan, 2, 3], [7, 1, 0], [-4, 1, 5]])
@@ -133,7 +137,7 @@ TRIANGULAR = [
     for flags in itertools.product((True, False), repeat=3)
     for transposed, conjugated in ((False, False), (True, False), (True, True))
 ]
-"""Whether the matrix is on the left, is lower, has a unit diagonal, is transposed, and is conjugated."""
+"""All kinds of triangular solves: whether the matrix is on the left, lower, unit-diagonal, transposed, conjugated."""
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ TRIANGULAR = [
     ],
 )
 def test_triangular_solve(dtype: Any, n: int, width: int, every: int) -> None:
-    """All kinds of solves, or every third kind, in one program. Entries that must not be read are NaN."""
+    """Triangular solves of all kinds (or of every third kind) are accurate. Entries that must not be read are NaN."""
     kinds = [kind for i, kind in enumerate(TRIANGULAR) if (i // 3 + i) % every == 0]
     a = normal(dtype, 2, n, n) + 2 * n * np.eye(n, dtype=dtype)
     left, right = normal(dtype, 2, n, width), normal(dtype, 2, width, n)
@@ -184,11 +188,11 @@ def test_qr(dtype: Any, m: int, n: int) -> None:
     assert orthogonal(q)
     assert np.array_equal(thin, q[..., : min(m, n)])
     of_lapack = np.linalg.qr(x[0])[1]
-    assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # including their signs
+    assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # also the signs
 
 
 def test_one_column() -> None:
-    """A case where IREE reordered reads and writes of an array of one element."""
+    """QR and SVD of matrices with one column are correct. IREE once reordered reads and writes of such arrays."""
     x = normal(np.float64, 2, 3, 1)
     q, r, u, values, vh = ran(lambda a: (*jnp.linalg.qr(a), *jnp.linalg.svd(a, full_matrices=False)), x)
     assert np.allclose(q @ r, x) and np.allclose(u * values[:, None] @ vh, x)
@@ -224,7 +228,10 @@ def test_svd(dtype: Any, m: int, n: int, full: bool) -> None:
 
 @pytest.mark.parametrize(("dtype", "n"), [slow(np.float64, N), slow(np.complex64, 5), slow(np.float32, 3)])
 def test_eig(dtype: Any, n: int) -> None:
-    """Includes triangular and defective matrices, and pairs of complex eigenvalues."""
+    """Left and right eigenvectors have small backward errors and norm 1, and eigenvalues equal NumPy's.
+
+    Some matrices are triangular or defective, or have pairs of complex eigenvalues.
+    """
     more = [np.triu(normal(dtype, n, n)), np.eye(n, k=1) + np.eye(n), np.roll(np.eye(n), 1, 0)]
     x = np.concatenate([general(dtype, n, n), np.stack([np.asarray(y, dtype) for y in more])])
     w, left, right = ran(lax.linalg.eig, x)
@@ -238,7 +245,7 @@ def test_eig(dtype: Any, n: int) -> None:
 
 
 def test_tridiagonal_solve() -> None:
-    """Solutions are accurate for matrices with zeros on the diagonal, because rows are exchanged."""
+    """Tridiagonal solves exchange rows, so that they are accurate for matrices with zeros on the diagonal."""
     dl, d, du = normal(np.complex128, 3, 2, 7)
     d[:, ::3] = 0
     y = normal(np.complex128, 2, 7, 2)
@@ -249,7 +256,10 @@ def test_tridiagonal_solve() -> None:
 
 @pytest.mark.slow
 def test_perturbed_tridiagonal_solve() -> None:
-    """With `perturb_singular`, a pivot 0 is replaced by epsilon, as inverse iteration for eigenvectors needs."""
+    """With `perturb_singular`, a tridiagonal solve replaces a pivot 0 by epsilon.
+
+    Inverse iteration needs this; `eigh_tridiagonal`, which uses it, gives correct eigenvectors.
+    """
     d, e, y = np.array([1.0, 1, 0, 1]), np.zeros(4), np.ones((4, 1))
     x, w, v = ran(
         lambda d, e, y: (
@@ -292,7 +302,7 @@ def test_larger_matrices() -> None:
 
 @pytest.mark.slow
 def test_pivoted_qr_and_products_of_reflectors() -> None:
-    """Columns are pivoted by their norms; the columns that the caller selects come first."""
+    """QR with pivoting gives falling diagonals; `ormqr` multiplies by Q^H; `geqp3` puts selected columns first."""
     x, c = general(np.complex128, 5, 4), normal(np.complex128, 13, 3, 5)
 
     def both(a: Any, c: Any, wanted: Any) -> Any:
@@ -319,13 +329,13 @@ def test_info() -> None:
     y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
     upper = np.triu_indices(4, 1)
-    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read do not change
+    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read are returned unchanged
     assert np.allclose(np.tril(y[0]), np.linalg.cholesky(x[0]))
 
 
 @pytest.mark.more
 def test_failures_as_jax_shows_them() -> None:
-    """The result is NaN exactly where a factorization fails, or does not converge within its bound on steps."""
+    """For each matrix for which a factorization fails, JAX's results are NaN; those of other matrices are finite."""
     x, s = normal(np.float64, 4, 21, 21), np.stack([np.eye(3), -np.eye(3)])
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
 

@@ -1,4 +1,4 @@
-"""Linear algebra programs of JAX and their derivatives run on IREE. Unsupported programs are refused by name."""
+"""Runs JAX programs of linear algebra and their derivatives on IREE. Errors name the calls that are unsupported."""
 
 import re
 from collections.abc import Callable
@@ -56,12 +56,12 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "eigh": lambda a: (lambda w, v: v * w @ v.T)(*jnp.linalg.eigh(a)),
     "svd": lambda a: (lambda u, s, vh: u * s @ vh)(*jnp.linalg.svd(a)),
 }
-"""Functions that compute a symmetric matrix again, from its factors or by a solve."""
+"""Functions that return their argument, a symmetric matrix: as the product of its factors, or by a solve."""
 
 
 @pytest.mark.slow
 def test_on_several_threads() -> None:
-    """Values are right on several threads, where IREE orders the iterations of consecutive loops by data dependence."""
+    """Factorizations are right on several threads, where only data dependences order the iterations of loops."""
     a = normal(5, 5)
     a += a.T
     for x in tiduc.load(exported(lambda a: [f(a) for f in FACTORS.values()], a)).compile("cpu-threads")(a):
@@ -71,7 +71,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
-    """Factorizations of real f32 matrices on Vulkan have factors whose product is the matrix."""
+    """On Vulkan, the product of the factors of a real f32 matrix is the matrix."""
     skip_without_device("vulkan:llvmpipe")
     a = normal(5, 5).astype(np.float32)
     a += a.T
@@ -92,7 +92,7 @@ def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
 
 
 def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """A scalar function of the state after a step of the filter, and of the observation's likelihood."""
+    """A scalar that depends on the state after one step of a Kalman filter and on the likelihood of the observation."""
     m, p = f @ m, f @ p @ f.T + q
     s, innovation = h @ p @ h.T + r, y - h @ m
     gain = jnp.linalg.solve(s, h @ p).T
@@ -102,7 +102,7 @@ def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any
 
 
 def kalman_series(m: Any, p: Any, ys: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """The log likelihood of a series of observations, by a loop over steps of the filter."""
+    """The log likelihood of a series of observations, computed by a loop over the steps of a Kalman filter."""
 
     def step(state: Any, y: Any) -> Any:
         m, p = f @ state[0], f @ state[1] @ f.T + q
@@ -164,7 +164,7 @@ DEARER = set(PROGRAMS) - {"gaussian_process"}
 
 @pytest.mark.parametrize("name", [slow(name) if name in DEARER else name for name in PROGRAMS])
 def test_gradients(name: str) -> None:
-    """tiduc's gradients on IREE equal JAX's."""
+    """Values and gradients, computed by tiduc and IREE, equal JAX's."""
     function, point = PROGRAMS[name]
     ours = tiduc.load(exported(function, *point)).grad(value=True, conjugate=True).compile()(*point)
     with jax.enable_x64(True):
@@ -175,7 +175,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.slow
 def test_hessians() -> None:
-    """A Hessian-vector product with respect to the logarithms of length and noise equals JAX's."""
+    """A Hessian-vector product of a Gaussian process, with respect to both hyperparameters, equals JAX's."""
     moved = np.array(0.3), np.array(-0.7)
     text = exported(gaussian_process, *POINTS)
     ours = tiduc.load(text).hvp([2, 3]).compile()(*POINTS, *moved)
@@ -230,7 +230,7 @@ def test_refused(text: str, reason: str) -> None:
 
 
 def test_empty_matrices() -> None:
-    """Ops on empty matrices become constants, which the compiler accepts."""
+    """Calls on empty matrices are replaced, so that no custom call remains."""
     for target, settings, results in (
         ("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<2x0x0xf64>, tensor<2xi32>"),
         ("lapack_dgetrf_ffi", "{}", "tensor<2x0x0xf64>, tensor<2x0xi32>, tensor<2xi32>"),
@@ -247,7 +247,7 @@ def test_empty_matrices() -> None:
 
 
 def test_page() -> None:
-    """docs/iree.md names every call, without the prefixes for the library and the element type."""
+    """docs/iree.md names each supported call, without the prefixes for the library and the element type."""
     page = (Path(__file__).parents[2] / "docs" / "iree.md").read_text()
     for target in CALLS:
         name = re.sub("^(lapack_[sdcz]|(cu|hip)(solver|sparse|hybrid)?_)", "", target).removesuffix("_ffi")

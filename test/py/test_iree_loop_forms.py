@@ -1,4 +1,4 @@
-"""The forms of loops: which form a loop gets, and the reason why it does not get another form."""
+"""Tests which form a loop gets on IREE (such as kernel, or updates in place), and why it does not get other forms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +57,10 @@ LOOPS = {
     "large, with a stack": (stacked, LARGE, TOO_LARGE, FITS, FITS),
     "small, by data": (by_data, SMALL, FITS, "its trip count is unknown", FITS),
 }
-"""A function, its argument, and the reasons why its loop is not a kernel, not counted from zero, and not in place."""
+"""For each name: a function, its argument, and for three forms the reason why the function's loop cannot get it.
+
+The forms are a kernel, a loop that counts from zero, and a loop that updates in place.
+"""
 
 
 WITH_CALL = """
@@ -83,7 +86,7 @@ func.func private @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 @stage
 def reasons_of(text: str, legal: bool = True) -> list[str]:
-    """For each form, the reason why the only loop of a program does not get it."""
+    """For each form, the reason why the only loop of a program cannot get this form."""
     module = parse(text)
     if legal:
         legalize(module, Settings())
@@ -93,7 +96,7 @@ def reasons_of(text: str, legal: bool = True) -> list[str]:
 
 @stage
 def rewrites(text: str, rewrite: Callable[[Any], int]) -> int:
-    """The number of loops that a pass rewrites in a program."""
+    """Legalizes a program, and returns the number of its loops that a pass rewrites."""
     module = parse(text)
     legalize(module, Settings())
     return rewrite(module)

@@ -1,4 +1,4 @@
-"""Loops on the host that are rewritten to count from zero have the same results."""
+"""Rewriting loops on the host to count from zero does not change their results."""
 
 import random
 from typing import Any, NamedTuple
@@ -15,17 +15,17 @@ Array = NDArray[Any]
 
 
 class Loop(NamedTuple):
-    """A loop that carries an index %i and a value %x, and writes rows of two stacks. Its results are all of these."""
+    """A loop that carries an index %i and a value %x, and writes rows of two arrays ("stacks"). It returns all four."""
 
     rows: int = 20
     start: int = 0
     step: int = 1
     until: str = "LT"
     limit: int = 20
-    row: str = "%i"  # index of the first stack's row
+    row: str = "%i"  # the index of the row of the first stack that is written
     kind: str = "i32"
-    along: int = 0  # dimension of the second stack's rows
-    below: float | None = None  # another iteration also needs a first element of %x below this number
+    along: int = 0  # the dimension of the second stack that the index counts
+    below: float | None = None  # if given, the loop ends when the first element of %x reaches this bound
 
     @property
     def text(self) -> str:
@@ -106,7 +106,7 @@ LOOPS = {
 
 @stage
 def results(loop: Loop, *passes: Any) -> tuple[list[int], tuple[Array, ...]]:
-    """The number of rewrites by each pass, and the results of the loop after the passes."""
+    """Runs the passes on a loop. Returns the number of rewrites by each pass, and the results of the rewritten loop."""
     module = parse(loop.text)
     counts = [function(module) for function in passes]
     module.operation.verify()
@@ -114,7 +114,7 @@ def results(loop: Loop, *passes: Any) -> tuple[list[int], tuple[Array, ...]]:
 
 
 def check(loop: Loop, *passes: Any) -> list[int]:
-    """Compares the results with and without the passes, bit for bit; returns the number of rewrites by each pass."""
+    """Asserts that the results with and without the passes are equal; returns the number of rewrites by each pass."""
     counts, actual = results(loop, *passes)
     _, expected = results(loop)
     for x, y in zip(actual, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Loops on IREE that become single dispatches with packed stacks: which loops do, and their values."""
+"""Tests which loops become single dispatches on IREE, and the values that they compute."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 @pytest.fixture(scope="module")
 def kernels(request: pytest.FixtureRequest) -> Joined:
-    """The loops, compiled to one module. All tests fail if IREE rejects one of them as a kernel."""
+    """Fixture: the selected loops, compiled to one module. If IREE rejects one loop as a kernel, all tests fail."""
     names = selected(request, "test_loops_are_kernels")
     return compiled_as_one({name: text for name, text in LOOPS.items() if name in names}, kernels=True)
 
@@ -41,7 +41,10 @@ def test_loops_are_kernels(name: str, kernels: Joined) -> None:
 
 
 def test_gradients_with_checkpoints_are_kernels() -> None:
-    """The loop over the segments carries the derivative of w. The loop inside a segment adds to it."""
+    """The gradient of a scan with checkpoints becomes two dispatches, and its values equal XLA's.
+
+    The outer loop, over segments, carries the gradient of w. The inner loop, within a segment, adds to it.
+    """
 
     def f(xs: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda c, x: (jnp.tanh(w @ c + x), None), jnp.ones(6), xs)[0])
@@ -63,9 +66,9 @@ def test_carries_that_are_read_after_an_inner_loop() -> None:
 
 
 def test_segments_of_large_stacks_are_kernels_each() -> None:
-    """The stacks of all segments together are too large for a kernel.
+    """If the residuals of all segments are too large for one dispatch, each segment becomes a dispatch.
 
-    The host therefore runs the loop over segments.
+    The host runs the loop over segments. Values equal XLA's.
     """
 
     def f(x: Any, w: Any) -> Any:
@@ -81,7 +84,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 
 
 def compiles(name: str) -> bool:
-    """Whether IREE compiles the source, in which the loop is a dispatch if a pass makes it one."""
+    """Whether IREE compiles the source of a loop after the passes, which may have made the loop a dispatch."""
     try:
         compile_source(source_of(tiduc.load(LOOPS[name])))
     except CompileError:
@@ -91,7 +94,7 @@ def compiles(name: str) -> bool:
 
 @pytest.mark.slow
 def test_which_loops_compile_as_kernels() -> None:
-    """IREE compiles the source of each loop."""
+    """IREE compiles each loop of `LOOPS`."""
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
@@ -99,7 +102,10 @@ def test_which_loops_compile_as_kernels() -> None:
 @pytest.mark.parametrize("kind", ["i8", "i16"])
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_narrow_starts_have_a_sign(kind: str, target: str) -> None:
-    """Outside a dispatch, the host widens narrow start indices and then reads them as signed numbers."""
+    """Start indices of narrow unsigned types are read as unsigned, and those of signed types as signed.
+
+    Outside a dispatch, IREE's host code would widen the indices and read them as signed.
+    """
     text = looping(
         V,
         f"""%k = stablehlo.subtract %one, %i : tensor<i32>
@@ -179,7 +185,11 @@ def test_threads_beside_loops() -> None:
 @pytest.mark.parametrize("combine", ["add", "multiply", "subtract"])
 @pytest.mark.parametrize("of", ["products", "sums", "both"])
 def test_an_update_combines_two_products_or_sums(of: str, combine: str) -> None:
-    """The update has a separate array. Otherwise, IREE computes both in the updated part, and overwrites the first."""
+    """A loop that stores the combination of two products or sums gives XLA's values.
+
+    The stored value is computed in a separate array. Otherwise, IREE would compute both terms in the memory of the
+    stored value, and the second would overwrite the first.
+    """
     join = {"add": jnp.add, "multiply": jnp.multiply, "subtract": jnp.subtract}[combine]
 
     def scanned(x: Any, m: Any, n: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Slices, concatenations and similar ops that IREE without tiduc gets wrong or rejects, compared with XLA."""
+"""Compares slices, concatenations and similar ops with XLA. Without tiduc's rewrites, IREE is wrong or rejects them."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ ON_VULKAN = {"slices between fourth elements": SLICED, "arrays put there": CONCA
 
 
 def _arguments(text: str) -> list[NDArray[np.generic]]:
-    """Arguments with distinct numbers, except indices, which are small or out of range."""
+    """Arguments of a program. Floats are distinct; integers, which are indices, are small and may be out of range."""
     rng, arguments = np.random.default_rng(0), []
     for value in load(text).signature.inputs:
         shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]

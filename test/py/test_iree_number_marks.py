@@ -1,6 +1,7 @@
-"""Two marks (see the pass number_marks) never become one value, whatever they copy, and whichever passes follow.
+"""IREE never merges two marks, which are hidden copies of a value (see emit/marks.py and the pass number_marks).
 
-IREE compiles for a named CPU, so that its text is equal on all machines.
+The tests mark several kinds of values, and add marks before different groups of passes. IREE compiles for a named CPU,
+so that its text is equal on all machines.
 """
 
 import re
@@ -32,7 +33,7 @@ PROBE = "tidu.probe"
 
 
 def probe(module: Any) -> None:
-    """Replaces each use of a barrier that has the attribute `PROBE` by a separate mark."""
+    """Removes each barrier that has the attribute `PROBE`, and gives each use of its result a separate mark."""
     for op in outer_first(module.operation, (BARRIER,)):
         if PROBE in op.attributes:
             for use in list(op.results[0].uses):
@@ -43,7 +44,7 @@ def probe(module: Any) -> None:
 
 @contextmanager
 def probed(group: str, without: Any = None) -> Iterator[None]:
-    """In this context, the pipeline runs `probe` at the start of a group, and skips the pass `without`."""
+    """Context manager: the pipeline runs `probe` at the start of a group, and skips the pass `without`."""
     entries = [entry for entry in pipeline.PIPELINE if entry.function is not without]
     first = next(i for i, entry in enumerate(entries) if entry.group == group)
     entries.insert(first, pipeline.Entry(group, probe, "Marks.", on="all"))  # type: ignore[arg-type]
@@ -66,7 +67,7 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
     "complex<f32>": ("(0.0, 0.0)", "(1.0, 0.0)"),
     "complex<f64>": ("(0.0, 0.0)",),
 }
-"""Constants by element type, including constants that IREE folds into others, or repeats by a fill."""
+"""Constants by element type. IREE folds some of them into other ops, and computes some of them by a fill."""
 
 
 def marks_of(kind: str, shape: str) -> str:
@@ -86,7 +87,7 @@ def marks_of(kind: str, shape: str) -> str:
 
 
 def results_in(flow: str) -> list[str]:
-    """The values that a program returns, in IREE's text after the phase `flow`."""
+    """The names of the values that a program returns, in IREE's text after its phase `flow`."""
     return re.findall(r"hal\.tensor\.export (%\S+) ", flow)
 
 
@@ -129,7 +130,10 @@ def test_marks_have_the_elements_that_they_copy(fast: bool) -> None:
 
 @pytest.mark.parametrize("stage", ["speed", "legal", "regions"])
 def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
-    """Includes marks of constants that have different types and equal bytes, and marks of views of one constant."""
+    """If a group of passes adds five marks, the program returns five distinct values.
+
+    They are marks of constants of different types with equal bytes, and of a reshaped constant.
+    """
     types = "tensor<4096xf32>, tensor<4096xf32>, tensor<4096xi32>, tensor<4096xi32>, tensor<64x64xf32>"
     text = f"""func.func @main(%x: tensor<4096xf32>) -> ({types}) {{
       %f = stablehlo.constant dense<0.0> : tensor<4096xf32>
@@ -147,7 +151,10 @@ def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
 
 
 def layers(count: int) -> str:
-    """Layers that differ only in a weight. Each multiplies a mark of a product by the tanh of another mark of it."""
+    """The text of layers that differ only in their weights.
+
+    Each layer computes a matrix product, and multiplies one mark of it by the tanh of another mark of it.
+    """
     type_ = "tensor<131x131xf32>"
     product = f"contracting_dims = [1] x [0] : ({type_}, {type_}) -> {type_}"
     lines = [
@@ -163,7 +170,7 @@ def layers(count: int) -> str:
 
 
 def test_marks_stay_two_in_functions_of_repeats() -> None:
-    """Each call passes its own hidden numbers."""
+    """If equal layers become calls of one function, each call passes different hidden numbers for its marks."""
     few = patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
     with probed("legal"), few:
         source = source_of(tiduc.load(layers(6)), CPU)
@@ -198,9 +205,9 @@ func.func @main(%a: !T) -> (!T, !T, !T, !T, !T, !T, !T, !T) {
 
 @pytest.mark.parametrize("visibility", ["private", ""])
 def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
-    """IREE inlines the functions.
+    """The marks of two calls of one function, which IREE inlines, remain distinct values.
 
-    Earlier marks do not change when the pass runs again for marks that were added later.
+    This also holds if more marks are added and the pass `number_marks` runs again.
     """
     module = parse(CALLED.replace("VISIBILITY", visibility))
     with probed("legal"):
@@ -219,7 +226,7 @@ def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
 
 
 def test_before_mark() -> None:
-    """`before_mark` returns the value that a mark copies. A select between other values is not a mark."""
+    """`before_mark` returns the value that a mark copies, and returns the result of any other `select` unchanged."""
     module = parse("""func.func @main(%x: tensor<2xf32>, %p: tensor<2xi1>) -> tensor<2xf32> {
       %0 = stablehlo.select %p, %x, %x : tensor<2xi1>, tensor<2xf32>
       return %0 : tensor<2xf32>

@@ -1,4 +1,4 @@
-"""Faults of IREE's code generators for GPUs that its code generator for CPUs does not have.
+"""Tests programs for which IREE's code generators for GPUs have bugs that its code generator for CPUs does not have.
 
 The programs are compiled for Vulkan and CUDA, and run if a device is present. A software device suffices for Vulkan.
 """
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"
 RNG = np.random.default_rng(0)
 REJECTED = {"constant", "convert", "iota", "leading_zeros", "leading_zeros_of_bytes", "negated_sum", "sort"}
-"""Ops that IREE without tiduc rejects for GPUs, and a loop. Other cases are compiled only if a device is present."""
+"""Cases that IREE rejects for GPUs without tiduc's rewrites. They are compiled even if no device is present."""
 
 
 def legalized(text: str, target: str = TARGET) -> str:
@@ -35,7 +35,10 @@ def legalized(text: str, target: str = TARGET) -> str:
 
 @pytest.fixture(scope="module", params=["cuda", TARGET])
 def rewritten(request: pytest.FixtureRequest) -> dict[str, Sequence[Array]]:
-    """The results of all cases as functions of one module. Without a device, the module is compiled but not run."""
+    """Fixture: the results of the selected cases, compiled as one module. Skips the test if the device is missing.
+
+    Without a device, the cases of `REJECTED` are still compiled.
+    """
     names = selected(request, "test_rewritten")
     if not has_device(find_target(request.param).device):
         names &= REJECTED
@@ -62,7 +65,10 @@ def test_functions_of_f64_are_refused(type_: str, op: str) -> None:
 
 
 def test_a_large_kernel_is_reversed() -> None:
-    """Without the rewrite, LLVM divides vectors of 16-bit indices, which does not compile for CUDA."""
+    """Reversing a large transposed kernel compiles for CUDA.
+
+    Without tiduc's rewrite, it does not, because the code divides vectors of 16-bit indices.
+    """
     text = """func.func @main(%x: tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32> {
       %0 = stablehlo.transpose %x, dims = [2, 3, 1, 0] : (tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32>
       %1 = stablehlo.reverse %0, dims = [0, 1] : tensor<3x3x512x512xf32>
@@ -84,7 +90,7 @@ SUMS = {
     "pad": "%v = stablehlo.pad %n, %z, low = [1], high = [3], interior = [0] "
     ": (tensor<4xf32>, tensor<f32>) -> tensor<8xf32>",
 }
-"""Arrays of which only some elements are negated, so that the negation must not move out of the sum."""
+"""Arrays %v of which only some elements are negated. A pass must not move the negation out of the sum of %v."""
 
 
 @pytest.mark.parametrize("view", SUMS)
@@ -105,7 +111,7 @@ def test_sum_of_some_negated_values(view: str) -> None:
 
 @pytest.mark.parametrize("places", [0, 2])
 def test_groups_of_another_element_type(places: int) -> None:
-    """A convolution of bytes sums in 32 bits. Its result may be empty."""
+    """A grouped convolution of i8 arrays is summed in i32. Its result may be empty."""
     y = f"tensor<1x{places}x4xi32>"
     text = f"""func.func @main(%x: tensor<1x2x4xi8>, %k: tensor<1x2x4xi8>) -> {y} {{
       %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],

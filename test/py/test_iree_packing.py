@@ -1,7 +1,7 @@
-"""Loops whose number of arrays is near the limit of one IREE dispatch, or above it.
+"""Tests loops with about as many arrays as one IREE dispatch can have, or more.
 
-Loops below the limit do not change. Above the limit, stacks are packed into one array. Stacks are carried arrays of
-which each iteration writes a slice.
+A stack is a loop-carried array of which each iteration writes a slice. If a loop has too many arrays, its stacks are
+packed into one array.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from tiduc.dialect.mlir.context import parse, stage
 
 
 def reading(count: int) -> str:
-    """A loop that reads `count` arrays, of which one is its loop-carried value."""
+    """The text of a loop that reads `count` arrays. The first is the initial value of the loop-carried value."""
     takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
     names = ["%a", *(f"%s{i}" for i in range(count))]
     sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
@@ -28,9 +28,9 @@ def reading(count: int) -> str:
 
 
 def test_a_dispatch_has_32_arrays() -> None:
-    """The loop reads 30 arrays and writes one.
+    """A loop that reads 30 arrays becomes a dispatch and gives XLA's values; a loop that reads 31 does not become one.
 
-    With another array, it would exceed the limit, and the module would not load.
+    A dispatch with more arrays than the limit would not load.
     """
     arguments = drawn(reading(30))
     actual, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
@@ -40,7 +40,10 @@ def test_a_dispatch_has_32_arrays() -> None:
 
 
 def test_converted_constants_are_not_arrays() -> None:
-    """Initial values remain constants when predicates and unsigned loop-carried values become signed integers."""
+    """Constant initial values of type i1 and ui8 remain constants when tiduc converts these types to signed integers.
+
+    Otherwise they would be arrays of the dispatch.
+    """
     kinds = ["i1", "ui8"] * 8
     starts = "\n".join(
         f"%s{i} = stablehlo.constant dense<{'true' if kind == 'i1' else 200 + i}> : tensor<3x{kind}>"
@@ -75,10 +78,9 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """Two loops like those of the gradient of a JAX scan. The forward loop writes rows of `count` stacks for the
-    reverse loop.
+    """Two loops like those of the gradient of a JAX scan: the second reads the `count` stacks that the first writes.
 
-    With `read`, the forward loop also reads one of its stacks.
+    If `read` is set, the first loop also reads one of its stacks.
     """
     stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
     update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)
@@ -132,9 +134,9 @@ def scanned(count: int, read: bool = False) -> str:
 
 @pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stacks_are_packed(read: bool) -> None:
-    """A dispatch binds at most 32 arrays.
+    """Two loops with 35 stacks become two dispatches, although a dispatch binds at most 32 arrays.
 
-    The first loop packs its 35 stacks into one array, which the second loop reads.
+    The stacks are packed into one array, and values equal XLA's.
     """
     text = scanned(35, read)
     source, arguments = source_of(tiduc.load(text)), drawn(text)

@@ -1,4 +1,4 @@
-"""Sums of padded arrays on IREE become concatenations of the terms that do not overlap."""
+"""If the nonzero parts of padded arrays do not overlap, IREE gets their concatenation instead of their sum."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,10 @@ PROGRAM = f"""func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>, %c: tens
 
 @pytest.mark.parametrize(("low", "pieces"), [(4, 4), (8, 4), (3, 4)], ids=["between", "after", "overlapping"])
 def test_terms_that_do_not_overlap_are_joined(low: int, pieces: int) -> None:
-    """Term b has elements 0 to 3, a has 5 to 7, and d has element `low`. Their other elements are zero."""
+    """A sum of padded arrays becomes a concatenation of `pieces` arrays, and keeps its values.
+
+    Term b fills elements 0 to 3, a fills 5 to 7, and d fills element `low`. Their other elements are zero.
+    """
     program = tiduc.load(PROGRAM.replace("LOW", str(low)).replace("HIGH", str(8 - low)))
     (joined,) = (line for line in source_of(program).stablehlo.splitlines() if "concatenate" in line)
     assert joined.partition(", dim")[0].count("%") - 1 == pieces

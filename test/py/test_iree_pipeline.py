@@ -1,4 +1,4 @@
-"""A pass of IREE's pipeline, its file, its test and its row in the documentation have the same name."""
+"""Each pass of the pipeline for IREE has the name of its file, of its test and of its row in the documentation."""
 
 import inspect
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_the_file_of_a_pass_has_its_name(entry: Entry) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_test_of_a_pass_has_its_name(name: str) -> None:
-    """The test is a Python or lit file named after the pass, or the witnesses of its records (test_iree_faults.py)."""
+    """Each pass has a Python or lit test named after it, or a witness that test_iree_faults.py runs."""
     files = HERE / f"test_iree_{name}.py", HERE.parent / "lit" / "legalize" / f"{name}.mlir"
     assert any(file.exists() for file in files) or any(
         record.name == name and record.fault.witness for record in records()

@@ -1,4 +1,4 @@
-"""Where IREE places the arrays of an execution region in memory."""
+"""Tests the edit `place_arrays`, which chooses the offsets of the arrays of an IREE execution region in memory."""
 
 import itertools
 import re
@@ -44,7 +44,7 @@ MODULE = """module {
   }
 }
 """
-"""In the first function, the last array fits in the place of the first one. In the second, a size is unknown."""
+"""Two functions: in the first, the last array fits into the memory of the first; in the second, a size is unknown."""
 
 
 def test_arrays_that_are_live_at_once_do_not_overlap() -> None:
@@ -62,12 +62,12 @@ def test_arrays_that_are_live_at_once_do_not_overlap() -> None:
 
 
 def values(text: str) -> dict[str, int]:
-    """The constants of type index in a text, by name."""
+    """The value of each constant of type index in a text, by name."""
     return {name: int(n) for name, n in re.findall(r"(%\w+) = arith.constant (\d+) : index", text)}
 
 
 def uses(text: str) -> list[list[int | str]]:
-    """The operands of the ops `test.use`: numbers of constants, and names of other values."""
+    """For each op `test.use`, its operands: the value of a constant, or the name of another SSA value."""
     known = values(text)
     return [
         [known.get(name, name) for name in names.split(", ")]
@@ -76,7 +76,7 @@ def uses(text: str) -> list[list[int | str]]:
 
 
 def test_packs_become_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert after(place_arrays, MODULE) is None  # IREE's order wastes no memory
+    assert after(place_arrays, MODULE) is None  # IREE's own offsets waste no memory
     monkeypatch.setattr(placement, "_GAIN", 0)
     text = after(place_arrays, MODULE)
     assert text is not None
@@ -108,7 +108,7 @@ LOOPS = """module {
   }
 }
 """
-"""Packs in neighbouring blocks."""
+"""A module with `stream.resource.pack` ops in neighbouring blocks."""
 
 
 def test_packs_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_packs_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def source() -> tuple[Source, list[np.ndarray]]:
-    """A gradient in which a small array is live when a large array is allocated; and its arguments."""
+    """The source and the arguments of a gradient in which a small array is live when a large array is allocated."""
     rng = np.random.default_rng(0)
     program = tiduc.load("examples/mlp_f32.mlir").grad(value=True)
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) for x in program.signature.inputs]
@@ -203,12 +203,15 @@ def host_arrays(module):
         file.write(str(module))
     return hosting.host_arrays(module)
 edits.SPEED["host_arrays"] = host_arrays"""
-"""Code that saves the module to a file before arrays are hosted."""
+"""Code for the compiler's process that saves the module to a file before the edit `host_arrays` runs."""
 
 
 @pytest.mark.more
 def test_a_gradient_of_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Placed arrays, in regions inside and outside loops, do not change the results."""
+    """For a gradient with loops that the host runs, results with and without `place_arrays` are equal.
+
+    Execution regions inside and outside the loops get new offsets.
+    """
     file = tmp_path / "seen.mlir"
     compiles_with(monkeypatch, RECORDED.format(file=str(file)))
     loops = [

@@ -1,4 +1,4 @@
-"""The plan: the attempts to compile a program with IREE, and their reasons. All attempts give the same values."""
+"""Tests the plan of a compilation: a list of attempts to compile a program with IREE, each with its reason."""
 
 import functools
 from collections.abc import Callable
@@ -33,7 +33,7 @@ F32 = np.float32
 
 @functools.cache
 def gradient(f: Callable[..., Any], *shapes: tuple[int, ...]) -> tiduc.Program:
-    """The gradient of a JAX function with respect to its first argument."""
+    """The gradient of a JAX function with respect to its first argument, for f32 arguments of these shapes."""
     text = jax.jit(f).lower(*(jax.ShapeDtypeStruct(each, F32) for each in shapes)).as_text()
     return tiduc.load(text).grad([0], value=True)
 
@@ -43,12 +43,12 @@ def summed_product(x: Any) -> Any:
 
 
 def loop(x: Any, w: Any) -> Any:
-    """A counted loop over small arrays. Its gradient stores loop-carried values and reads them."""
+    """A loop over small arrays with a constant trip count. Its gradient stores the carried values of each iteration."""
     return jnp.sum(lax.scan(lambda c, _: (jnp.tanh(c * w), c), x, None, 20)[0])
 
 
 def by_data(x: Any) -> Any:
-    """A loop over small arrays whose condition depends on data."""
+    """A loop over small arrays whose trip count depends on the data."""
     return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 2 + 1, x))
 
 
@@ -96,7 +96,7 @@ PROGRAMS: dict[str, tuple[Callable[[], tiduc.Program], str, bool]] = {
     "gradient of transformer_f64": (lambda: program("transformer_f64").grad(), AVX512, True),
     "sgd_mlp": (lambda: program("sgd_mlp"), AVX512, True),
 }
-"""Programs with their targets, and whether they are rewritten for speed."""
+"""For each name: a function that creates a program, the target, and whether passes for speed run."""
 
 NAMES = {
     getattr(targets, name): name
@@ -110,7 +110,7 @@ def jitted(f: Callable[..., Any], *shapes: tuple[int, ...]) -> str:
 
 
 def flags_of(attempt: plan.Attempt) -> str:
-    """The names of an attempt's flags."""
+    """The names of the groups of flags that an attempt passes to IREE's compiler, separated by spaces."""
     names, rest = [], attempt.flags
     while rest:
         flags, name = next((flags, name) for flags, name in NAMES.items() if rest[: len(flags)] == flags)
@@ -121,16 +121,16 @@ def flags_of(attempt: plan.Attempt) -> str:
 
 @functools.cache
 def attempts(name: str) -> list[tuple[plan.Attempt, Source | None]]:
-    """The attempts to compile a program, with their sources; the source is None if the attempt does not apply."""
+    """The attempts to compile a program, each with its source. The source is None if the attempt does not apply."""
     make, target, fast = PROGRAMS[name]
-    # Allows repeated functions of few ops, so that the program can be small.
+    # The limits allow repeated functions with few ops, so that the program can be small.
     few = patch.multiple(repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
     with few if name == "equal layers" else nullcontext():
         return [*Prepared(make().lower(), Options(target, fast=fast)).sources()]
 
 
 def printed(name: str) -> str:
-    """The attempts to compile a program as text, with `+` before attempts that apply."""
+    """A text that lists the attempts to compile a program, with `+` before each attempt that applies."""
     lines = [f"{name} ({PROGRAMS[name][1]}):"]
     for attempt, source in attempts(name):
         more = [
@@ -148,7 +148,10 @@ def printed(name: str) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_attempts(name: str) -> None:
-    """To rewrite the golden file: python -c 'import test_iree_plan as t; t.write()' in this folder."""
+    """The attempts for a program are those of the golden file, and their sources and reasons are distinct.
+
+    To rewrite the golden file, run in this folder: python -c 'import test_iree_plan as t; t.write()'
+    """
     goldens = dict(zip(PROGRAMS, GOLDEN.read_text().split("\n\n"), strict=True))
     assert printed(name).strip() == goldens[name].strip()
     reasons = [attempt.reason for attempt, _ in attempts(name)]
@@ -158,7 +161,7 @@ def test_attempts(name: str) -> None:
     ]
     assert len(set(sources)) == len(sources) > 0
     for attempt, source in attempts(name):
-        if attempt.whole:  # the attempt has no edits that IREE could reject
+        if attempt.whole:  # this attempt omits all edits of IREE's IR
             alike = replace(attempt, reason="", whole=False)
             others = [each for other, each in attempts(name) if replace(other, reason="") == alike]
             assert [each is not None and each.has_edits for each in others] == [source is not None]
@@ -207,7 +210,7 @@ def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest
     sources = sources_of(gradient(loop, (32,), (32,)), AVX512)
     assert ran == ["speed", "tiles", "host", "legal"]  # the groups that decide the plan
     next(sources)
-    first = ["legal", "loops", "carries", "regions"]  # the first attempt leaves the group "host" out
+    first = ["legal", "loops", "carries", "regions"]  # the first source is built without the group "host"
     assert ran[4:] == first
     assert ran[8:] == []
     next(sources)
@@ -249,7 +252,7 @@ def test_the_command_says_which_attempt_succeeded(
     assert "loops over small arrays are dispatches, in one thread" in told[1] and ": failed: " in told[1]
     assert "no-such-flag" in told[1]
     assert told[-1].endswith(": compiled") and "the host runs loops" in told[-1]
-    if kind == "static-library":  # the cache holds modules only
+    if kind == "static-library":  # the cache contains no libraries
         return
     assert run(command[:-1]) == 0 and run(command[:-1]) == 0
     assert "the module is in the cache" in capsys.readouterr().err.splitlines()[-1]

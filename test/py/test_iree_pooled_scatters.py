@@ -1,4 +1,4 @@
-"""For targets other than CPUs, gradients of max-pools become sums over the elements of a window, without scatters."""
+"""For targets other than CPUs, the gradient of a max-pool is a sum over the elements of a window, not a scatter."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def pool(sizes: tuple[int, int], window: int, stride: int, padding: int, dilation: int = 1) -> str:
-    """A max-pool with two-dimensional windows."""
+    """The text of a max-pool with two-dimensional windows."""
     span = (window - 1) * dilation + 1
     places = [(n + 2 * padding - span) // stride + 1 for n in sizes]
     x, y = f"tensor<3x{sizes[0]}x{sizes[1]}xf32>", f"tensor<3x{places[0]}x{places[1]}xf32>"
@@ -33,7 +33,10 @@ def pool(sizes: tuple[int, int], window: int, stride: int, padding: int, dilatio
 
 
 def chosen(initial: int, low: int, high: int, body: str) -> str:
-    """A scatter to the clamped indices that windows of 3 choose from 0 to 5. A window may choose the initial number."""
+    """The text of a scatter like that of a max-pool's gradient, with indices that a `reduce_window` computes.
+
+    Windows of 3 reduce the indices 0 to 5 by `body`, starting from `initial`. The result is clamped to [low, high].
+    """
     return f"""func.func @main(%y: tensor<6xf32>, %dy: tensor<6xf32>) -> tensor<6xf32> {{
       %n = stablehlo.iota dim = 0 : tensor<6xi32>
       %i = stablehlo.constant dense<{initial}> : tensor<i32>
@@ -58,14 +61,14 @@ def chosen(initial: int, low: int, high: int, body: str) -> str:
 
 
 def legalized(text: str) -> str:
-    """The program after legalization for a GPU; it has only StableHLO ops."""
+    """The text of a program after legalization for a target that is not a CPU."""
     module = parse(text)
     legalize_for_iree(module, cpu=False)
     return stage(str)(module)
 
 
 def scatters(text: str) -> int:
-    """The number of scatters in a program for a GPU."""
+    """The number of scatters in a program after legalization for a target that is not a CPU."""
     return legalized(text).count('"stablehlo.scatter"')
 
 
@@ -79,17 +82,17 @@ POOLS = {
 
 
 NUMBERS = {
-    "as_in_a_gradient": (6, 0, 5, "minimum"),  # no window of an element chooses 6
-    "all_clamped": (6, 0, 5, "maximum"),  # all windows choose 6, which is clamped to 5
+    "as_in_a_gradient": (6, 0, 5, "minimum"),  # no window gives the initial value 6
+    "all_clamped": (6, 0, 5, "maximum"),  # all windows give 6, which is clamped to 5
     "all_dropped": (6, 0, 6, "maximum"),  # the scatter drops all updates
     "least": (-1, 0, 5, "minimum"),
     "wide_clamp": (-1, -1, 9, "maximum"),
 }
-"""Initial numbers of windows, bounds of the clamp, and the op by which windows choose."""
+"""Arguments of `chosen`: the initial value of windows, both bounds of the clamp, and the op that reduces a window."""
 
 
 def gradient_of_pool(name: str) -> Given:
-    """The gradient of a pool, and arguments with equal elements."""
+    """The VJP of a max-pool, and its arguments. The argument of the pool has many equal elements."""
     gradient = load(pool(*POOLS[name])).vjp(["x"])
     x, dy = (port.type.shape for port in gradient.inputs)
     return gradient.text, [
@@ -107,7 +110,10 @@ def test_gradient_of_a_pool(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Given]:
-    """The gradient of one pool only, because `vmvx` takes two seconds for it, and scatters with all initial numbers."""
+    """Fixture: the gradient of one pool, and a scatter for each entry of `NUMBERS`.
+
+    Only one pool is included, because the target `vmvx` takes two seconds for it.
+    """
     return {
         "pool": gradient_of_pool("dilated"),
         **{
@@ -130,12 +136,12 @@ def test_compiled(target: str, programs: dict[str, Given]) -> None:
     ("initial", "low", "high"), [(3, 0, 5), (6, 1, 5), (6, 0, 4)], ids=["an_element", "low", "high"]
 )
 def test_other_numbers_stay(initial: int, low: int, high: int) -> None:
-    """The scatter remains if the initial number is also an element's number, or if the clamp changes numbers."""
+    """The scatter remains if the initial value is the index of an element, or if the clamp changes such an index."""
     assert scatters(chosen(initial, low, high, "minimum")) == 1
 
 
 def test_numbers_beyond_their_type_stay() -> None:
-    """In i8, the numbers of 300 elements wrap around to -128, so the scatter remains."""
+    """A scatter of 300 elements with i8 indices remains, because these indices wrap around to -128."""
     text = chosen(-1, 0, 0, "maximum").replace("reshape %clamped", "reshape %at")
     text = text.replace("<6x", "<300x")
     assert scatters(text) == 0

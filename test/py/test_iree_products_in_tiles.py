@@ -1,4 +1,7 @@
-"""Products of matrices in tiles, for CPUs with 512-bit vectors: odd sizes, layouts and batches."""
+"""Tests the pass that computes matrix products in tiles on CPUs with 512-bit vectors.
+
+The products have odd sizes, several layouts, and batches.
+"""
 
 from typing import Any
 
@@ -16,9 +19,9 @@ from tiduc.dialect.mlir.context import parse
 
 
 def product(formula: str, left: list[int], right: list[int], kind: str = "f32") -> str:
-    """The text of the product of two arrays; `formula` names their dimensions and the result's, as in `ik,kj->ij`.
+    """The text of a product of two arrays, given by a formula as in `einsum`, such as `ik,kj->ij`.
 
-    Dimensions that all three arrays have are batch dimensions.
+    A dimension of both operands and the result is a batch dimension.
     """
     (a, b), result = formula.partition("->")[0].split(","), formula.partition("->")[2]
     sizes = dict(zip((*a, *b), (*left, *right), strict=True))
@@ -50,12 +53,12 @@ CASES = {
     "a batch between": ("ibk,kbj->bij", [131, 2, 77], [77, 2, 111], "f32"),
     "a batch at the end": ("ikb,kjb->bij", [131, 77, 2], [77, 111, 2], "f32"),
 }
-"""The formula, sizes and element type of a product."""
+"""For each name: the formula, the shapes of both operands, and the element type of a product."""
 
 
 @pytest.fixture(scope="module")
 def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
-    """The products for each target, compiled as one module."""
+    """Fixture: for each target, the selected products, compiled as one module."""
     names = {target: selected(request, "test_layouts", target=target) for target in ("cpu", "cpu-threads")}
     return {
         target: compiled_as_one(
@@ -71,7 +74,10 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
-    """The results equal NumPy's for all layouts, with one and several threads. The last attempt uses IREE's tiles."""
+    """Products in all layouts equal NumPy's, with one and several threads.
+
+    The pass rewrites each of them, except in the last attempt to compile, which uses IREE's own tiles.
+    """
     formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
     source = source_of(program, AVX512)
@@ -87,7 +93,10 @@ def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
 
 
 def test_infinities() -> None:
-    """Infinity times a zero that pads a matrix to whole vectors does not enter the result."""
+    """A product of matrices with an infinity and a NaN equals NumPy's.
+
+    The zeros that pad a matrix to whole vectors are multiplied by infinity, but this NaN does not enter the result.
+    """
     x, y = np.ones((131, 150), np.float32), np.ones((150, 70), np.float32)
     x[3, 7], y[5, 69] = np.inf, np.nan
     ours = np.asarray(tiduc.load(product("ik,kj->ij", [131, 150], [150, 70])).compile()(x, y)[0])
@@ -95,7 +104,7 @@ def test_infinities() -> None:
 
 
 def test_equal_products_share_code() -> None:
-    """Products of equal types and layouts share an executable: three products have two."""
+    """Products with equal types and layouts share one executable: three products need two executables."""
     kind = "tensor<256x256xf32>"
     places = ("%x, %x", "[1] x [0]"), ("%0, %x", "[1] x [0]"), ("%1, %x", "[0] x [0]")
     products = (
@@ -114,7 +123,7 @@ def test_equal_products_share_code() -> None:
 
 
 SIZES = (131, 297, 141), (195, 270, 130), (77, 385, 137)
-"""Rows, summed elements and columns of products that share code."""
+"""The sizes of products that share code: rows, terms of a sum, and columns."""
 
 
 FORMULAS = "ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"
@@ -124,11 +133,11 @@ SHARED = {
     for kind in ("f32", "f64")
     for batches in (0, 3)
 }
-"""Formulas, element types and numbers of batches (0 for none). Each stands for one product per entry of SIZES."""
+"""For each name: the formula, the element type, and the batch size (0 for none) of a program of `products`."""
 
 
 def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
-    """The shapes of the operands and the result of each product."""
+    """For each entry of SIZES, the shapes of the two operands and the result of a product."""
     names = (*formula.partition("->")[0].split(","), "ij")
     head = [batches] if batches else []
     every = [
@@ -139,7 +148,7 @@ def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
 
 
 def products(formula: str, kind: str, batches: int) -> str:
-    """A program with one product for each entry of SIZES."""
+    """The text of a program with one product for each entry of SIZES."""
     head = [0] * bool(batches)
     contracted = [[name.index("k") + len(head)] for name in formula.partition("->")[0].split(",")]
     dims = f"batching_dims = {head} x {head}, contracting_dims = {contracted[0]} x {contracted[1]}"
@@ -176,7 +185,7 @@ def test_products_of_other_sizes_share_code(name: str, of_sizes: Joined) -> None
 
 
 def test_transposed_result() -> None:
-    """A product whose result is transposed becomes the product of the swapped matrices: no array is transposed."""
+    """A product whose result is transposed becomes the product of the swapped matrices, without a transpose."""
     text = (
         product("ik,kj->ij", [256, 96], [96, 128])
         .replace(
@@ -194,7 +203,7 @@ def test_transposed_result() -> None:
 
 
 def test_other_products_stay() -> None:
-    """IREE's own code computes small products, and products for CPUs with other vectors."""
+    """The pass does not rewrite small products, or products for CPUs without 512-bit vectors."""
     large = product("ik,kj->ij", [197, 96], [96, 128])
     assert products_in_tiles(parse(large), Settings()) == 0
     assert products_in_tiles(parse(large), Settings(vectors="512x32")) == 1
@@ -204,7 +213,7 @@ def test_other_products_stay() -> None:
 
 
 def test_one_operand_is_copied() -> None:
-    """Sums over the rows of both operands: a large y is copied in panels. For a small y, tiles copy their part of x."""
+    """In a product x^T y, either y is copied to panels, if y is large, or each tile copies its part of x."""
     products = [product("ki,kj->ij", [197, 768], [197, columns]) for columns in (3072, 768)]
     modules = [parse(text) for text in products]
     assert [products_in_tiles(module, Settings(vectors="512x32")) for module in modules] == [1, 1]
@@ -215,9 +224,9 @@ def test_one_operand_is_copied() -> None:
 
 @pytest.mark.parametrize("formula", ["ik,kj->ij", "ki,kj->ij"])
 def test_errors_do_not_grow_with_the_number_of_parts(formula: str) -> None:
-    """Partial sums of 128 or 256 products are added.
+    """A sum of 30,000 products in f32 has an error of at most 16 epsilon, because partial sums are added.
 
-    A sum of 30,000 products in sequence would have an error of 1e-5.
+    A sum in sequence would have a relative error of 1e-5.
     """
     rng, sizes = np.random.default_rng(0), {"i": 32, "j": 48, "k": 30_000}
     a, b = (

@@ -1,4 +1,4 @@
-"""Sums and extrema in lanes, and sums of products and of negated values: which are rewritten, and their values."""
+"""Tests the rewrite of reductions on CPUs as vector ops ("in lanes"): which are rewritten, and their values."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def together() -> Joined:
-    """All programs as one function."""
+    """Fixture: all programs, compiled as one function."""
     programs = {name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()}
     programs |= {name: sum_of(*each[:5]) for name, each in SUMS.items()}
     programs |= {f"negated from {init}": negated_from(init) for init in ("0.0", "-0.0")}
@@ -44,7 +44,7 @@ REDUCTIONS = {
     "a product": ("multiply", "1399x3", "f64"),
     "by rows": ("add", "71x61", "f64"),
 }
-"""The op, sizes and element type of reductions to one number."""
+"""For each name: the op, the sizes and the element type of a reduction of an array to a scalar."""
 
 
 def reduction_to_a_number(op: str, shape: str, element: str) -> str:
@@ -53,7 +53,7 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_in_lanes(name: str, together: Joined) -> None:
-    """The initial value enters the result once, and a NaN affects the result."""
+    """A reduction in lanes equals NumPy's, includes the initial value once, and is NaN if an element is NaN."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
     x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(element.replace("f", "float"))
@@ -87,7 +87,7 @@ def sums_of_products() -> str:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
 def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
-    """On both targets, IREE's input has fused multiply-adds, and no separate products."""
+    """Sums of products become fused multiply-adds without separate multiplications; values are right, also for NaN."""
     program = tiduc.load(sums_of_products())
     source = source_of(program, named(target)).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
@@ -102,7 +102,7 @@ def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
 
 
 def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str, init: str = "3.0") -> str:
-    """A sum of %x with an initial value. The ops `elements` compute %x from the arrays %a and %b."""
+    """The text of a sum of %x with an initial value. The ops `elements` compute %x from the arrays %a and %b."""
     of = f"tensor<{shape}x{element}>"
     text = reduction("add", shape, dimensions, result, element).replace(f"%x: {of}, %init:", f"%a: {of}, %b:")
     text = text.replace(f"%b: tensor<{element}>", f"%b: {of}")
@@ -132,12 +132,18 @@ SUMS = {
     "negated products": (NEGATED_PRODUCT, "131x57", "0", "57x", "f32", "fma"),
     "one negated number": (NEGATED_PRODUCT, "131x57", "0, 1", "", "f32", "fma"),
 }
-"""The terms of a sum, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
+"""For each name: the terms of a sum, the operand's sizes, the summed dimensions, the sizes and type of the result.
+
+The last entry is the op to which the products are rewritten.
+"""
 
 
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_of_products_and_negated_values(name: str, together: Joined) -> None:
-    """The initial value counts once."""
+    """Sums of products or of negated values become the expected op, without negations, and equal NumPy's.
+
+    The initial value 3 is added once.
+    """
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = source_of(tiduc.load(sum_of(*SUMS[name][:5]))).stablehlo
     assert isinstance(source, str) and "stablehlo.negate" not in source
@@ -162,7 +168,7 @@ def negated_from(init: str) -> str:
 
 @pytest.mark.parametrize("init", ["0.0", "-0.0"])
 def test_signs_of_sums_of_negated_values(init: str, together: Joined) -> None:
-    """Values that cancel give 0 rather than -0, whatever the sign of the initial zero."""
+    """A sum of negated values that cancel is 0, not -0, for both signs of the initial zero."""
     x = np.tile(np.float32([1, -1]), (64, 32))
     (y,) = together[f"negated from {init}"](x, x)
     assert not y.any() and not np.signbit(y).any()

@@ -1,4 +1,7 @@
-"""Repeated ops become calls of one function: which ops do, that IREE inlines the calls, and that values are equal."""
+"""Tests the pass `repeats`: if a sequence of ops is repeated, each repetition becomes a call of one function.
+
+IREE inlines the calls later, and values do not change.
+"""
 
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -23,13 +26,13 @@ KIND = "tensor<131x131xf32>"
 
 @pytest.fixture(autouse=True)
 def few_ops() -> Iterator[None]:
-    """Allows functions of few ops during each test."""
+    """Fixture: changes the limits of the pass, so that functions may have few ops."""
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         yield
 
 
 def network(layers: int) -> str:
-    """Layers that consist of a product, a bias, a constant and a function."""
+    """The text of a network. Each layer has a matrix product, a bias, a tanh, and a constant factor."""
     inputs = ", ".join(f"%w{i}: {KIND}, %b{i}: tensor<131xf32>" for i in range(layers))
     lines = [
         f"""  %p{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
@@ -49,14 +52,14 @@ def source(text: str, cpu: str = AVX512) -> Source:
 
 
 def without_repeats(text: str, cpu: str = AVX512) -> Source:
-    """The source of a program whose repeated ops are not outlined."""
+    """The source of a program if the pass `repeats` does not run."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not repeats)
     with patch.object(pipeline, "PIPELINE", entries):
         return source(text, cpu)
 
 
 def test_layers_are_one_function() -> None:
-    """Equal layers of a gradient call shared functions. Values and the number of dispatches do not change."""
+    """The equal layers of a gradient become calls of functions. Values and the number of dispatches do not change."""
     text = tiduc.load(network(6)).vjp().text
     ours, plain = source(text), without_repeats(text)
     assert ours.repeats and not plain.repeats
@@ -71,11 +74,11 @@ def test_layers_are_one_function() -> None:
         np.testing.assert_array_equal(x, y)
     scheduled, as_before = (compile_until(each, "stream") for each in (ours, plain))
     assert scheduled.count(b"stream.cmd.dispatch") == as_before.count(b"stream.cmd.dispatch")
-    assert b"repeated_" not in scheduled  # a run without a stop inlines the functions first
+    assert b"repeated_" not in scheduled  # the functions have been inlined before this phase
 
 
 def test_no_function_where_ops_are_fused() -> None:
-    """IREE fuses all of these ops. A call in the middle would store an array."""
+    """Repeated ops that IREE fuses do not become calls, because a call would store an intermediate array."""
     lines = "".join(
         f"  %a{i} = stablehlo.reverse %x{i}, dims = [0] : tensor<4x5xf32>\n"
         f"  %b{i} = stablehlo.transpose %a{i}, dims = [1, 0] : (tensor<4x5xf32>) -> tensor<5x4xf32>\n"
@@ -90,7 +93,7 @@ def test_no_function_where_ops_are_fused() -> None:
 
 
 def test_ops_in_regions_read_the_same_values() -> None:
-    """Maps with equal ops are different if they subtract their operands in different orders."""
+    """Layers that compute exp(p) - p and p - exp(p) do not share a function: values equal NumPy's."""
     lines = "".join(
         f"""  %p{i} = stablehlo.dot_general %x{i}, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
   %e{i} = stablehlo.exponential %p{i} : {KIND}
@@ -109,7 +112,10 @@ def test_ops_in_regions_read_the_same_values() -> None:
 
 
 def test_inputs_that_are_equal_in_some_copies() -> None:
-    """Two inputs are equal in all calls except the first, where they are x and y; IREE merges such inputs."""
+    """Values are right if two inputs of a function are different in the first call and equal in all other calls.
+
+    IREE would merge inputs that it finds to be equal.
+    """
     lines = "".join(
         f"""  %p{i} = stablehlo.dot_general %{"xy"[not i]}{i}, %w, contracting_dims = [1] x [0]
     : ({KIND}, {KIND}) -> {KIND}
@@ -135,12 +141,12 @@ ONE_VALUE = {
       %a = stablehlo.add %c, %c : {KIND}
       %b = stablehlo.constant dense<0.5> : {KIND}""",
 }
-"""Ops whose result %a IREE finds to be equal to another value: to %b, or else to %p5."""
+"""For each name, ops that compute %a. IREE can prove that %a equals %b, or %p5 if the ops do not define %b."""
 
 
 @pytest.mark.parametrize("name", ONE_VALUE)
 def test_inputs_that_iree_finds_to_be_equal(name: str) -> None:
-    """IREE finds two inputs of the last copy to be equal, so that this copy does not become a call."""
+    """The last of six repetitions does not become a call if IREE can prove that two of its inputs are equal."""
     left, right = "%a", "%b" if "constant" in name else "%p5"
     lines = "".join(
         f"""  %d{i} = stablehlo.dot_general %x{i}, {left if i == 5 else f"%p{i}"}, contracting_dims = [1] x [0]

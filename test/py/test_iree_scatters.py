@@ -1,4 +1,4 @@
-"""Scatters on CPUs that become one dispatch: which do, and their values with rows out of range or repeated."""
+"""Tests which scatters become one dispatch on CPUs, and their values if row indices are out of range or repeated."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 class Scatter(NamedTuple):
-    """The types of operands, the dimension numbers, the body, and whether the scatter becomes one dispatch."""
+    """A scatter: the types of its operands, its dimension numbers, its body, and whether it becomes one dispatch."""
 
     arrays: str
     indices: str
@@ -26,7 +26,7 @@ class Scatter(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A program that also returns the updated array, and updates it again in a loop."""
+        """A program that updates an array by the scatter, and updates the result again in a loop."""
         arrays, updates = self.arrays.split(), self.updates.split()
         xs, us = (", ".join(f"%{name}{i}" for i in range(len(arrays))) for name in "xu")
         takes = [
@@ -96,7 +96,7 @@ SCATTERS = {
 
 @pytest.fixture(scope="module")
 def together() -> Joined:
-    """All scatters but one as one function, for CPUs."""
+    """Fixture: all scatters except "keep", compiled as one function."""
     return compiled_as_one({name: scatter.text for name, scatter in SCATTERS.items() if name != "keep"})
 
 
@@ -124,12 +124,12 @@ ADD, MULTIPLY = (
 
 
 LARGE = {"f32": ADD, "f64": MULTIPLY, "i32": ADD, "ui8": MULTIPLY, "bf16": ADD}
-"""The bodies of scatters into large arrays, by element type."""
+"""The body of the scatter into a large array, by element type."""
 HEIGHT, WIDTH = 2**15 + 1, 33
 
 
 def large(element: str) -> str:
-    """A scatter of nine rows into a large array, which is also a result."""
+    """The text of a program that scatters nine rows into a large array, and also returns the original array."""
     x, u = f"tensor<{HEIGHT}x{WIDTH}x{element}>", f"tensor<9x{WIDTH}x{element}>"
     scatter = Scatter(x, "tensor<9x1xi32>", u, ROWS, LARGE[element].replace("TYPE", element))
     text = scatter.text.replace(f"-> ({x}, {x}, {x}) {{", f"-> ({x}, {x}) {{")
@@ -138,7 +138,7 @@ def large(element: str) -> str:
 
 @pytest.fixture(scope="module")
 def large_together() -> dict[str, Joined]:
-    """All scatters into large arrays as one function, by target."""
+    """Fixture: for each target, all scatters into large arrays, compiled as one function."""
     programs = {element: large(element) for element in LARGE}
     return {target: compiled_as_one(programs, target=target) for target in ("cpu", "cpu-threads")}
 
@@ -146,7 +146,10 @@ def large_together() -> dict[str, Joined]:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("element", LARGE)
 def test_large_sums_are_in_place(element: str, target: str, large_together: dict[str, Joined]) -> None:
-    """Updates out of range do not change the first row, including its signs and NaN. No row is appended."""
+    """A scatter into a large array is exact, and needs no array with an additional row for updates out of range.
+
+    Updates out of range must not change the first row, which has negative zeros and a NaN.
+    """
     program = tiduc.load(large(element))
     assert "stablehlo.concatenate" not in str(source_of(program, named(target)).stablehlo)
     dtype = program.signature.inputs[0].type.dtype

@@ -1,4 +1,4 @@
-"""Recomputed ops: IREE neither merges the second run with the first, nor keeps values between the runs."""
+"""Tests recomputed ops on IREE. IREE must not merge them with the original ops or keep their values until then."""
 
 import re
 from typing import Any
@@ -24,9 +24,9 @@ from tiduc.backends.iree.fast.memory.stored_values import BARRIER
 
 @pytest.mark.more
 def test_a_second_and_a_third_run_stay_two() -> None:
-    """Two selects give one value to two runs.
+    """If ops are recomputed twice, IREE keeps both recomputations.
 
-    IREE merges these runs unless the numbers that the selects test are hidden.
+    Each recomputation reads its input through a select on a hidden number. Otherwise, IREE would merge the two.
     """
 
     def again(x: Any, y: Any) -> Any:
@@ -58,7 +58,7 @@ def test_a_second_and_a_third_run_stay_two() -> None:
 
 
 def test_equal_layers_that_run_again_share_code() -> None:
-    """IREE compiles the recomputed ops once for all layers."""
+    """IREE compiles recomputed ops once for all layers: 12 layers need as many executables as 16."""
 
     def executables(layers: int) -> int:
         source = source_of(network(layers, 64, 8)[0].rematerialize("min"))
@@ -68,7 +68,10 @@ def test_equal_layers_that_run_again_share_code() -> None:
 
 
 def test_products_that_run_again_share_no_operand() -> None:
-    """A compiler would keep a weight's packed copy from the first run to the last."""
+    """If a matrix product is rematerialized, no product reads a weight that another recomputed product reads.
+
+    A compiler would keep a packed copy of a shared weight until the last product.
+    """
     program, _ = network(12, 64, 8)
     budgeted = program.rematerialize("min")
 
@@ -84,17 +87,20 @@ def test_products_that_run_again_share_no_operand() -> None:
 
 
 IN_PLACE = 2018
-"""The largest memory of the program of `weights_in_place` in KiB. A copy of a weight would take 125 KiB more."""
+"""The peak memory in KiB of the second program of `weights_in_place`. A copy of a weight would take 125 KiB more."""
 
 
 def weights_in_place() -> tuple[tiduc.Program, tiduc.Program, list[Any]]:
-    """A gradient whose weights are larger than its values, the same gradient within a budget, and its arguments."""
+    """Returns a gradient, the rematerialized gradient with minimal memory, and the arguments of both.
+
+    The weights are larger than the other values.
+    """
     program, arguments = network(6, 24, 200)
     return program, program.rematerialize("min"), arguments
 
 
 def test_products_that_run_again_read_weights_in_place() -> None:
-    """A select of a weight would copy the weight."""
+    """Recomputed products read their weights directly. A select on a weight would copy it and take more memory."""
     program, budgeted, arguments = weights_in_place()
     source = without_maps(budgeted)
     assert "optimization_barrier" in budgeted.text and "tensor<200x200xi1>, tensor<200x200xf32>" not in source
@@ -107,13 +113,16 @@ def test_products_that_run_again_read_weights_in_place() -> None:
 def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
     _, budgeted, arguments = weights_in_place()
     monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
-    without_hosting(monkeypatch)  # otherwise, results would hold the copies
+    without_hosting(monkeypatch)  # otherwise, the copies would use the memory of results
     assert "tensor<200x200xi1>, tensor<200x200xf32>" in without_maps(budgeted)
     assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
 
 
 def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise, the reader would compute the sum after the second run, and keep the sum's operands live until then."""
+    """A sum that a recomputation waits for is stored before the recomputation begins.
+
+    Otherwise, IREE would fuse the sum with its reader, and its operands would stay live until then.
+    """
 
     def f(x: Any, w: Any) -> Any:
         y = jnp.sin(x @ w)
@@ -133,7 +142,7 @@ def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_equal_products_that_run_again_stay_two() -> None:
-    """Two recomputations of one product, whose barriers have both operands. One operand of each is selected."""
+    """IREE keeps two recomputations of one product, because one operand of each is read through a select."""
 
     def f(x: Any, w: Any) -> Any:
         def again(after: float) -> Any:
@@ -153,7 +162,10 @@ def test_equal_products_that_run_again_stay_two() -> None:
 
 
 def test_convolutions_that_run_again_stay_two() -> None:
-    """The barrier hides the image, even a reshaped one, because the kernel is read in place."""
+    """The barrier of a recomputed convolution is on its image, not on its kernel, and the memory budget is met.
+
+    The image may be a reshaped value. The kernel is read in place.
+    """
 
     def f(z: Any, *kernels: Any) -> Any:
         x = z.reshape(2, 64, 32, 32)

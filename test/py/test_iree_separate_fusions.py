@@ -1,4 +1,4 @@
-"""Products of widened numbers on IREE: unsigned numbers stay positive, and predicates are 0 and 1."""
+"""Tests products whose operand is converted to f32 on IREE: large unsigned integers stay positive, true becomes 1."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ PRODUCTS = {
     "contracting_dims = [1] x [1]": ((4, 5), (6, 5), "ij,kj->ik"),
     "contracting_dims = [] x []": ((4,), (5,), "i,j->ij"),
 }
-"""The dimensions of a `dot_general`, the shapes of its operands, and the product in NumPy's notation."""
+"""The dimensions of a `dot_general`, the shapes of its operands, and the formula of the product for `np.einsum`."""
 
 RNG = np.random.default_rng(0)
 SOURCES = {"ui8": (np.uint8, 255), "ui16": (np.uint16, 60000), "i1": (np.bool_, 2)}
@@ -26,7 +26,10 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 def widened(element: str) -> tuple[str, list[Any], list[Any]]:
-    """A program of all products, with the widened operand on either side; its arguments, and the expected results."""
+    """A program with all products, its arguments, and the expected results.
+
+    Each product is computed twice, with the converted operand on the left and on the right.
+    """
     dtype, most = SOURCES[element]
     parameters, body, results, arguments, expected = [], "", {}, [], []
     for number, (dims, (lhs, rhs, einsum)) in enumerate((*PRODUCTS.items(), *PRODUCTS.items())):

@@ -1,4 +1,4 @@
-"""Products of f16 and bf16 in the form for GPUs: values on the CPU, and which programs compile."""
+"""Tests the rewrite of f16 and bf16 products for GPUs: values on the CPU, and that programs compile."""
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +35,10 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_half_products_in_tensor_cores(name: str) -> None:
-    """Products with whole tiles of rows and columns use tensor cores. Zeros pad the contracted dimension."""
+    """A product whose rows and columns fill whole tiles uses tensor cores, and its values equal NumPy's.
+
+    The contracted dimension is padded by zeros.
+    """
     module = parse(PRODUCT.replace("xT>", f"x{name}>").format("100x96", "160x100", "96x160", NUMBERS[1]))
     stage(separate_half_products)(module, CUDA)
     assert gpu_products(module) == 1
@@ -64,9 +67,9 @@ def test_half_products_in_tensor_cores(name: str) -> None:
     ids=["small", "whole_tiles", "no_whole_tiles", "batches", "no_tensor_cores", "spirv", "other"],
 )
 def test_types_of_operands(shapes: tuple[str, ...], numbers: str, settings: Settings, element: str) -> None:
-    """On CUDA and SPIR-V, bf16 products get f32 operands, unless tensor cores compute them in whole tiles.
+    """The operands of a bf16 product are converted to f32 on CUDA and SPIR-V, unless tensor cores compute it.
 
-    On other targets, the operands are bf16.
+    On other targets, the operands stay bf16.
     """
     module = parse(PRODUCT.replace("xT>", "xbf16>").format(*shapes, numbers))
     stage(separate_half_products)(module, settings)

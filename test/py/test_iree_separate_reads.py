@@ -1,4 +1,4 @@
-"""An op that reads a reduction along two dimensions. IREE fuses both reads, and confuses row sums with column sums."""
+"""Tests an op that reads one vector of row sums along both dimensions of a matrix. IREE would confuse the two reads."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Stable sorts on CPUs with any comparator: merge sort, or insertion sort for short rows."""
+"""Tests stable sorts on CPUs with any comparator. tiduc emits a merge sort, or an insertion sort for short rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 def sorting(shape: tuple[int, ...], elements: list[str], dimension: int, comparator: str) -> str:
-    """A stable sort.
+    """The text of a stable sort of several arrays.
 
     The comparator reads two elements of the first array, %a and %b; of the second, %c and %d; and so on.
     """
@@ -66,13 +66,13 @@ FIELDS = [(n, RNG.integers(0, 7, n).astype(np.int16)) for n in (2, 40, 127, 128,
 
 
 def total_order(x: Array) -> Array:
-    """Keys that order floats by IEEE 754's total order."""
+    """Integer keys whose order is IEEE 754's total order of the f64 numbers x."""
     bits = x.view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
 def by_two() -> Array:
-    """The permutation that sorts by KEYS, and equal keys by SECOND in descending order."""
+    """The permutation that sorts by KEYS, and sorts elements with equal keys by SECOND in descending order."""
     return np.lexsort((-SECOND, KEYS), axis=1)
 
 
@@ -130,11 +130,11 @@ SORTS: dict[str, tuple[str, list[Array], Callable[[], Array]]] = {
 
 
 FIRST = {"some": (4, 50, (3, 7)), "one": (1, 200, (1, 1)), "all": (300, 5, (5, 1))}
-"""Rows, elements of a row, and how many of the first sorted values and positions are read."""
+"""For each name: the number of rows, the elements of a row, and how many sorted values and positions are read."""
 
 
 def first(rows: int, n: int, counts: tuple[int, int]) -> Given:
-    """The first elements of rows sorted in descending order, and the positions of the first elements."""
+    """A program that sorts rows in descending order and returns the first elements and their original positions."""
     t, i = f"tensor<{rows}x{n}xf32>", f"tensor<{rows}x{n}xi32>"
     types = [f"tensor<{rows}x{count}x{e}>" for count, e in zip(counts, ("f32", "i32"), strict=True)]
     text = f"""func.func @main(%x: {t}) -> ({", ".join(types)}) {{
@@ -151,7 +151,7 @@ def first(rows: int, n: int, counts: tuple[int, int]) -> Given:
 
 
 def numbered(n: int, dimension: int, integer: str) -> Given:
-    """A sort of positions and floats, whose comparator reads both."""
+    """A program that sorts positions and floats by a comparator that reads both."""
     shape = (n, 2) if dimension == 0 else (2, n)
     t, i = (f"tensor<{shape[0]}x{shape[1]}x{e}>" for e in ("f32", integer))
     text = f"""func.func @main(%x: {t}) -> ({i}, {t}) {{
@@ -180,7 +180,7 @@ PROGRAMS: dict[Any, Given] = {
 
 @pytest.fixture(scope="module")
 def results() -> dict[Any, tuple[Array, ...]]:
-    """The results of all programs, computed by one function."""
+    """Fixture: the results of all programs, computed by one function."""
     return compiled_as_one(PROGRAMS).results
 
 
@@ -202,7 +202,7 @@ def test_sorts_are_stable(results: dict[Any, tuple[Array, ...]], name: str) -> N
 
 @pytest.mark.parametrize("name", FIRST)
 def test_only_slices_that_are_read_are_sorted(results: dict[Any, tuple[Array, ...]], name: str) -> None:
-    """If only the first elements are read, neither the full sort nor merging remains."""
+    """If only the first elements of a sort are read, no full sort is emitted, and their values are right."""
     _, _, counts = FIRST[name]
     (x,) = PROGRAMS["first", name][1]
     places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
@@ -217,9 +217,9 @@ def test_only_slices_that_are_read_are_sorted(results: dict[Any, tuple[Array, ..
 def test_sorted_numbers_are_not_stored(
     results: dict[Any, tuple[Array, ...]], case: tuple[int, int, str]
 ) -> None:
-    """An iota along the sorted dimension is not stored: the sort permutes positions.
+    """A sort of an iota and floats is right, also if the comparator reads the iota.
 
-    The comparator may read the iota.
+    The iota is not stored, because the sort permutes positions anyway.
     """
     n, dimension, _ = case
     (x,) = PROGRAMS["numbered", *case][1]
@@ -231,7 +231,10 @@ def test_sorted_numbers_are_not_stored(
 
 
 def test_the_gradient_of_a_weighted_sort_takes_one_array() -> None:
-    """The array has the positions of the sorted elements, because the scatter reads them. The sum is not padded."""
+    """The gradient of a weighted sum of a sorted array is right, and takes at most four arrays of the input's size.
+
+    Only one temporary array is needed, for the positions of the sorted elements.
+    """
     n = 10_000
     program = tiduc.load(f"""func.func @main(%x: tensor<{n}xf32>, %w: tensor<{n}xf32>) -> tensor<f32> {{
       %y = "stablehlo.sort"(%x) ({{

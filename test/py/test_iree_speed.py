@@ -1,4 +1,4 @@
-"""Rewrites for speed apply, and the values remain right."""
+"""Tests that rewrites for speed apply to the programs of this file, and keep the values."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def others() -> Joined:
-    """All programs except convolutions and products, as one function."""
+    """Fixture: all programs except convolutions and products, compiled as one function."""
     programs = {name: reversals(*each[:3]) for name, each in REVERSED.items()}
     return compiled_as_one({**programs, "reversed factor": reversed_factor(), "iotas": IOTAS})
 
@@ -93,7 +93,7 @@ def convolutions(request: pytest.FixtureRequest) -> Joined:
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str, convolutions: Joined) -> None:
-    """Vector kernels compute the convolutions, on CPUs with vectors of any size."""
+    """For several CPUs, the convolution becomes a vector kernel. On this CPU, its values equal XLA's."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
     image, kernel = ([int(n) for n in sizes.split("x")] for sizes in (convolved.image, convolved.kernel))
@@ -129,7 +129,7 @@ REVERSED = {
     "small": ("63x65", "0", "f32", False),
     "predicates": ("70x61", "0", "i1", False),
 }
-"""Shapes, reversed dimensions, element types, and whether the reversal becomes a loop."""
+"""For each name: the shape, the reversed dimensions, the element type, and whether the reversal becomes a loop."""
 
 
 def reversals(shape: str, dimensions: str, element: str) -> str:
@@ -167,7 +167,7 @@ def reversed_factor() -> str:
 
 
 def test_reversed_factors_stay(others: Joined) -> None:
-    """The code for products packs its operands, and reverses them while packing."""
+    """A reversed operand of a product is no separate dispatch, because the product's code packs operands anyway."""
     assert "flow.dispatch" not in str(source_of(tiduc.load(reversed_factor())).stablehlo)
     a, b = RNG.standard_normal((2, 70, 11)).astype(np.float32)
     np.testing.assert_allclose(others["reversed factor"](a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
@@ -188,7 +188,7 @@ IOTAS = """func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi3
 
 
 def test_iotas_have_their_final_shape(others: Joined) -> None:
-    """A broadcast iota becomes an iota of the result's shape. A broadcast iota of one element becomes 0."""
+    """A broadcast of an iota becomes an iota of the result's shape, and a broadcast iota of one element becomes 0."""
     source = source_of(tiduc.load(IOTAS)).stablehlo
     assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
     assert "iota dim = 0 : tensor<5x3xi32>" in source
@@ -230,7 +230,10 @@ def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:
 
 @pytest.mark.parametrize(("iterations", "threaded"), [(6, True), (32, False)])
 def test_work_beside_a_loop(iterations: int, threaded: bool) -> None:
-    """Several threads share products, unless threads would slow down a loop of many short iterations."""
+    """A large product runs on several threads, unless the program also has a loop of many short iterations.
+
+    Threads would slow down such a loop.
+    """
     loop = f"""-> tensor<512x512xf32> {{
       %i = stablehlo.constant dense<0> : tensor<i32>
       %n = stablehlo.constant dense<{iterations}> : tensor<i32>

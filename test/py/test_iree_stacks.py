@@ -1,4 +1,4 @@
-"""Loops on IREE update only their stacks, and no value that equals a stack or shares its memory."""
+"""Loops on IREE that update loop-carried arrays ("stacks") do not change other values that alias these arrays."""
 
 from typing import Any, NamedTuple
 
@@ -22,9 +22,9 @@ X = np.arange(24, dtype=np.float32).reshape(6, 4) + 1
 
 
 class Loop(NamedTuple):
-    """A loop of five iterations over stacks %a, %b, ....
+    """A loop of five iterations that carries the stacks %a, %b, and so on.
 
-    The body can use rows %row of %x, and their negatives %minus.
+    The body can use a row %row of %x, and its negative %minus.
     """
 
     initial: str
@@ -123,13 +123,13 @@ LOOPS = {
 
 @pytest.fixture(scope="module")
 def compiled() -> bytes:
-    """All loops as one module, which compiles faster than many modules, with loops on the host."""
+    """Fixture: all loops, run by the host, compiled as one module, because that is faster than many modules."""
     return compile_module(prepared("\n".join(loop.text(name) for name, loop in LOOPS.items())), "cpu-threads")
 
 
 @stage
 def prepared(text: str) -> str:
-    """A program after the passes for IREE."""
+    """The text of a program after the passes for IREE."""
     module = parse(text)
     legalize_for_iree(module)
     return str(module)
@@ -154,7 +154,7 @@ def packed() -> dict[str, tiduc.Executable]:
 
 @pytest.mark.parametrize("name", PACKED)
 def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable]) -> None:
-    """Here the loops are dispatches."""
+    """If the loop is a dispatch, its results equal XLA's, and its argument does not change."""
     text, x = LOOPS[name].text("main"), X.copy()
     for y, expected in zip(packed[name](x), by_xla(text, [X]), strict=True):
         np.testing.assert_array_equal(y, expected)
@@ -162,7 +162,7 @@ def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable])
 
 
 def twice_in_a_scan(x: Any) -> Any:
-    """An outer loop and two inner loops, whose stacks all start as equal zeros."""
+    """An outer loop with two inner loops. The initial value of all their stacks is zeros of equal shape."""
 
     def inner(c: Any, _: Any) -> Any:
         c = jnp.sin(c) * x + 0.3
@@ -178,7 +178,10 @@ def twice_in_a_scan(x: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_in_a_loop(target: str) -> None:
-    """IREE does not track memory that two loop-carried values share. The program must therefore copy between them."""
+    """Nested loops whose stacks have equal initial values give XLA's results.
+
+    tiduc must emit copies, because IREE does not track memory that two loop-carried values share.
+    """
     x = np.array([0.3, 0.5, 0.7], np.float32)
     text = jax.jit(lambda x: tuple(jax.tree.leaves(twice_in_a_scan(x)))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
@@ -189,7 +192,7 @@ def test_loops_in_a_loop(target: str) -> None:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("rows", [(1.0, 1.0, 1.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0)])
 def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str) -> None:
-    """Each iteration starts from the constant, not from the previous iteration's result."""
+    """In a loop that scatters into a constant, each iteration starts from the constant, not from an earlier result."""
 
     def step(i: Any, state: Any) -> Any:
         c, out = state
@@ -206,9 +209,9 @@ def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str)
 @pytest.mark.parametrize("kept", ["computed", "constant", "carried on"])
 @pytest.mark.parametrize("updates", [1, 2])
 def test_loop_invariants_that_are_updated(kept: str, updates: int) -> None:
-    """Each iteration updates the loop invariant, not the previous iteration's result.
+    """Each iteration that updates a loop invariant starts from the invariant, not from an earlier result.
 
-    With several threads, IREE without tiduc updates the previous iteration's result.
+    Without tiduc's rewrite, IREE is wrong here if it uses several threads.
     """
     x = np.random.default_rng(0).uniform(0.2, 0.8, (4, 2)).astype(np.float32)
     constant = np.random.default_rng(1).standard_normal((4, 2)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The runs of IREE's compiler on a program: their phases, and what happens if one of them fails."""
+"""Tests the sequence of runs of IREE's compiler for one program: their phases, and reruns if a run fails."""
 
 import itertools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ WRONG = "x.mlir:1:1: error: no"
 
 
 def runs(changes: Changes) -> list[str]:
-    """The first and last phase of each run for a program with these changes; `*` marks runs without verification."""
+    """For each run of the compiler: its first and last phase, and `*` if it does not verify the IR."""
     return [
         f"{step.begin}>{step.end}{'' if step.verified else '*'}"
         for part in parts_of(changes)
@@ -78,7 +78,10 @@ def test_steps_have_names() -> None:
 def compiled(
     source: Source, outcome: Callable[[CompilerStep, bytes], Ended], reruns: list[Rerun] | None = None
 ) -> tuple[Ended, list[str]]:
-    """How the compilation of a source ends, and the names of its runs. `outcome` returns how each run ends."""
+    """Compiles a source by a simulated compiler. `outcome` decides how each run ends.
+
+    Returns how the compilation ends, and the names of its runs.
+    """
     ran: list[str] = []
     noted = [] if reruns is None else reruns
 
@@ -97,7 +100,7 @@ def passed(step: CompilerStep, program: bytes) -> Ended:
 
 
 def failing(*names: str) -> Callable[[CompilerStep, bytes], Ended]:
-    """A function that returns how a run ends: runs with these names fail."""
+    """An `outcome` for `compiled` by which the runs with these names fail and other runs succeed."""
     return lambda step, program: Ended(1, b"", WRONG) if step.name in names else passed(step, program)
 
 
@@ -149,7 +152,10 @@ def test_programs_that_are_rejected_at_once_are_not_compiled_again() -> None:
     "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
 )
 def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
-    """Late runs read text that earlier runs have printed. Its line numbers are not the program's."""
+    """An error that a late run of the compiler finds has the line of the user's program.
+
+    Late runs read text that earlier runs have printed, which has other line numbers.
+    """
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
         compile_first([source, source.in_one_run()], cached=False)

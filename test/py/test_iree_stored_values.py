@@ -1,4 +1,4 @@
-"""Barriers at which IREE does not end an execution region: memory and values of gradients."""
+"""Tests the memory and the values of gradients with optimization barriers at which IREE ends no execution region."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from tiduc.backends.iree.fast.memory.stored_values import stored_values
 
 
 def convolved(x: Any, kernels: Any) -> Any:
-    """Layers of a 3 by 3 convolution and a maximum over windows of that size."""
+    """A loss of layers. Each layer has a 3x3 convolution, a maximum over 3x3 windows, and a tanh."""
     for w in kernels:
         x = lax.conv_general_dilated(x, w, (1, 1), "SAME")
         x = jnp.tanh(lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "SAME"))
@@ -38,21 +38,21 @@ def arguments() -> list[Any]:
 
 
 def agree(actual: Any, expected: Any) -> None:
-    """Asserts equality up to f32's rounding, because the engines sum in different orders."""
+    """Asserts that arrays are equal up to rounding errors of f32, because engines sum in different orders."""
     for a, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
 
 
 def peak(program: tiduc.Program, arguments: Sequence[Any]) -> float:
-    """The memory that a program takes, in KiB. Checks that its values agree with XLA's."""
+    """Checks that a program's values agree with XLA's, and returns its peak memory in KiB."""
     expected, compiled = xla.by_xla(program.text, arguments), program.compile()
     agree(compiled(*arguments), expected)
-    agree(compiled(*arguments), expected)  # the second call does not write to results of the first
+    agree(compiled(*arguments), expected)  # the second call is right too
     return allocated(compiled.vmfb, arguments)
 
 
 def without_maps(program: tiduc.Program) -> str:
-    """IREE's input without the last pass, in which each select is still a separate op."""
+    """IREE's input if the pass `elementwise_maps` does not run, so that each select is a separate op."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)
     with patch.object(pipeline, "PIPELINE", entries):
         return str(source_of(program).stablehlo)
@@ -64,12 +64,15 @@ def of_convolutions() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_layers() -> tuple[tiduc.Program, list[Any]]:
-    """A gradient whose results are as large as its values. A single region would need memory for both at once."""
+    """A gradient whose results are as large as its residuals. A single region would need memory for both at once."""
     return network(12, 256, 256)
 
 
 def of_softmax() -> tuple[tiduc.Program, list[Any]]:
-    """The gradient of attention. Two products read a value, and one of them is the last reader of another value."""
+    """The gradient of attention and its arguments.
+
+    Two matrix products read one value, and one of them is the last reader of another value.
+    """
 
     def f(q: Any, k: Any, v: Any) -> Any:
         return jnp.sum((jax.nn.softmax(jnp.einsum("bid,bjd->bij", q, k)) @ v) ** 2)
@@ -79,9 +82,9 @@ def of_softmax() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
-    """The second region reads a result of the first region.
+    """A program with two execution regions, of which the second reads a result of the first; and its arguments.
 
-    One result is returned twice, and an argument is returned.
+    The program returns one result twice, and returns an argument.
     """
 
     def f(x: Any, weights: Any) -> Any:
@@ -100,7 +103,10 @@ def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_large_weights() -> tuple[tiduc.Program, list[Any]]:
-    """Weights that are larger than the values they multiply, so that their derivatives can be computed last."""
+    """A gradient and its arguments. The last weights are larger than the values that they multiply.
+
+    The derivatives of these weights can therefore be computed last.
+    """
 
     def f(x: Any, *weights: Any) -> Any:
         for w in weights[:9]:
@@ -117,7 +123,7 @@ def of_large_weights() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_loops() -> tuple[tiduc.Program, list[Any]]:
-    """Loops that are kernels."""
+    """The gradient of a network with loops that become kernels, and its arguments."""
 
     def f(xs: Any, weights: Any) -> Any:
         for w in weights:
@@ -142,9 +148,10 @@ REGIONS = {
     "loops": (of_loops, stored_values, 2500),
     "results that are read": (of_results_that_are_read, late_results, 9203),
 }
-"""Programs, a pass, and a number of KiB that each program except the last exceeds without the pass.
+"""For each name: a function that returns a program, a pass, and a limit on memory in KiB.
 
-The last program takes 9,202 KiB with and without the pass.
+Without the pass, each program except the last exceeds the limit. The last program takes 9,202 KiB with and without the
+pass.
 """
 
 
@@ -166,9 +173,9 @@ def test_memory_without_the_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_results_of_one_byte() -> None:
-    """The memory model counts a result that overwrites an array as one byte.
+    """Results that have one byte do not overwrite an array.
 
-    Here, results that really have one byte overwrite no array.
+    The memory model uses the size of one byte as a sign that a result overwrites an array.
     """
 
     def f(x: Any, n: Any) -> Any:
@@ -179,7 +186,10 @@ def test_results_of_one_byte() -> None:
 
 
 def test_scatters_into_equal_elements_fill_an_array() -> None:
-    """Without the rewrite, IREE would compute the array and the spare row at compile time, and store both."""
+    """A scatter into a constant array stores no such array in the module, and its values equal XLA's.
+
+    Without the rewrite, IREE would compute the array at compile time and store it.
+    """
 
     def f(x: Any, ct: Any) -> Any:
         windows = ((1, 2, 2), (1, 1, 1), "SAME")
@@ -198,7 +208,7 @@ def test_scatters_into_equal_elements_fill_an_array() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("memory", "most"), [("1x", 8065), ("0.35x", 6048)])
 def test_iree_allocates_less(memory: str, most: float) -> None:
-    """The limit for the budget 0.35x is three quarters of the limit for 1x."""
+    """With a memory budget, IREE allocates less: the limit for 0.35x is three quarters of the limit for 1x."""
     program, arguments = network(12, 2048, 64)
     compiled = program.rematerialize(memory).compile()
     compiled(*arguments)
@@ -209,6 +219,9 @@ def test_iree_allocates_less(memory: str, most: float) -> None:
 
 
 def test_dispatches_run_in_the_order_of_the_program() -> None:
-    """Arrays have 1 MiB. Three are live at once, or four if independent products run concurrently."""
+    """IREE runs dispatches in the order of the program, so that only three arrays of 1 MiB are live at once.
+
+    Four would be live if independent products ran concurrently.
+    """
     program, arguments = of_softmax()
     assert peak(program, arguments) < 768 + 3 * 1024 + 200

@@ -1,7 +1,7 @@
-"""The patterns that read IREE's text: their list, and how often each matches in a program that IREE compiles.
+"""Tests which files read IREE's text by regular expressions, and how often each expression matches.
 
-Edits change IREE's IR (`backends/iree/modules/`), so that these patterns only read. If a pattern stops matching, for
-example with another version of IREE, this test fails.
+tiduc changes IREE's modules only through IR (`backends/iree/modules/`); these expressions only read text. If one of
+them stops matching, for example with another version of IREE, a test fails.
 """
 
 import ast
@@ -54,7 +54,7 @@ LOCATIONS = "", "loc(unknown)"
 
 
 class Counted:
-    """A regular expression that counts its matches."""
+    """Wraps a regular expression, and counts its matches in `counts[name]`."""
 
     def __init__(self, pattern: re.Pattern[str], name: str, counts: Counter[str]) -> None:
         self._pattern, self._name, self._counts = pattern, name, counts
@@ -91,7 +91,7 @@ MATCHES = {
     "compiler_progress._REMARK": 16,
     "placement._ALIGNED": 2,
 }
-"""The number of matches of each pattern in the texts of this test."""
+"""The number of matches of each regular expression in `test_each_pattern_matches`."""
 
 READERS = {
     "compile.py": 4,
@@ -102,11 +102,11 @@ READERS = {
     "static/constants.py": 4,
     "static/library.py": 1,
 }
-"""The number of regular expressions in each file that reads IREE's text; `job.py` reads lines that tiduc prints."""
+"""The number of uses of `re` in each file that reads IREE's text. `job.py` reads lines that tiduc prints."""
 
 
 def test_which_files_read_text() -> None:
-    """Edits change IR rather than text, so no other file in `modules/` uses regular expressions."""
+    """Only the files of `READERS` use regular expressions to read IREE's text, as often as the table says."""
     files = [ROOT / name for name in READERS] + sorted((ROOT / "modules").rglob("*.py"))
     uses = {
         file.relative_to(ROOT).as_posix(): sum(

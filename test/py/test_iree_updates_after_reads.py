@@ -1,4 +1,7 @@
-"""Arrays that one op updates in place and another op reads. IREE without tiduc may run the reader after the update."""
+"""Tests programs in which one op updates an array in place and another op reads the old array.
+
+Without tiduc's rewrite, IREE may run the reader after the update.
+"""
 
 from typing import Any
 
@@ -16,7 +19,7 @@ V, U, M = "tensor<3xf64>", "tensor<1xf64>", "tensor<3x3xf64>"
 ARGUMENTS = f"%p: {V}, %u: {U}, %i: tensor<i32>, %a: {M}"
 READ = f"%r = stablehlo.reverse %x, dims = [0] : {V}"
 OTHER = f"%m = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({M}, {M}) -> {M}"
-"""An op that reads neither the array nor the update. IREE runs it concurrently with the reader or the update."""
+"""An op that does not depend on the array. IREE runs it concurrently with the reader or with the update."""
 
 
 def square(name: str = "x", of: str = "p") -> str:

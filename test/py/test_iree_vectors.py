@@ -1,4 +1,4 @@
-"""Convolutions as vector kernels on CPUs: their values, the code that they share, and their tiles."""
+"""Tests the vector kernels by which CPUs compute convolutions: their values, shared code, and sizes of tiles."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A convolution with channels first: a batch of images, features of the result, a window, and window attributes."""
+    """A convolution with channels first: the shape of the images, the features of the result, and the window."""
 
     image: tuple[int, ...]
     outputs: int
@@ -52,7 +52,7 @@ class Case(NamedTuple):
         return [(n + sum(self.padding) - k) // self.stride + 1 for n, k in holed]
 
     def text(self, i: int) -> tuple[str, list[str], list[list[int]]]:
-        """The text of the op, the types of its operands and result, and their shapes."""
+        """The text of the op; the types of image, kernel and result; and their shapes."""
         batch, channels, *_ = self.image
         shapes = [
             list(self.image),
@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case((1, 16, 20, 20), 16, (3, 3), padding=(1, 1)),
-    Case((2, 5, 17, 19), 13, (3, 3), padding=(1, 1), kind="f32"),  # no size is a multiple of a tile
+    Case((2, 5, 17, 19), 13, (3, 3), padding=(1, 1), kind="f32"),  # sizes that are no multiples of a tile
     Case((1, 64, 7, 7), 9, (3, 3), padding=(1, 1), kind="f32"),  # rows shorter than a vector
     Case((1, 40, 9, 3), 8, (3, 3), padding=(2, 2)),
     Case((3, 20, 2, 3), 19, (3, 3), padding=(1, 1), kind="f32"),  # a window larger than the image
@@ -123,7 +123,7 @@ def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
 
 @contextmanager
 def in_vectors() -> Iterator[None]:
-    """In this context, vector kernels compute convolutions of any size, with tiles that add few channels at a time."""
+    """Context manager: vector kernels compute convolutions of any size, with tiles that add few channels at a time."""
     with (
         of_any_size(),
         patch.object(channels_first, "_CHANNELS", 4),
@@ -139,7 +139,7 @@ FEW = [CASES[i] for i in (2, 15)]
     ("target", "cases"), [("cpu-threads", FEW), pytest.param("cpu", CASES, marks=pytest.mark.slow)]
 )
 def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
-    """Compares convolutions and gradients by vector kernels, compiled by IREE, with the interpreter."""
+    """Convolutions and their VJPs become vector kernels, whose values equal the interpreter's."""
     text, arguments = convolved(cases)
     arguments += [RNG.normal(size=y.shape).astype(y.dtype) for y in evaluate(text, arguments)]
     program = load(text).vjp()
@@ -162,9 +162,9 @@ SHARED = [
 
 @pytest.mark.parametrize("cases", SHARED, ids=["stride 1", "stride 2"])
 def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
-    """Kernels read sizes at run time.
+    """Two convolutions of different sizes and their gradients need no more code than the first alone.
 
-    Two convolutions and their gradients have as many executables as the first alone.
+    The code reads the sizes at run time. Values equal PyTorch's.
     """
     torch = pytest.importorskip("torch")
     text, arguments = convolved(cases)
@@ -185,9 +185,9 @@ def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
 
 @pytest.mark.parametrize(("batch", "last"), [(1, ["product"]), (2, ["panels", "toward_kernel"])])
 def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> None:
-    """The convolution and its gradients become products.
+    """A convolution with a 1x1 window and its gradients become products.
 
-    With several images, the kernel's gradient is a vector kernel, not a product.
+    If there are several images, the gradient with respect to the kernel is a vector kernel instead.
     """
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
@@ -199,9 +199,9 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
 
 
 def test_phases_share_code() -> None:
-    """All phases (see `phases.py`) of a convolution with base dilation are one dispatch.
+    """A convolution with base dilation is one dispatch for all its phases (see `phases.py`).
 
-    With a 1x1 kernel, all phases but one are zero, and that phase becomes a product of matrices.
+    With a 1x1 kernel, only one phase is not zero, and it becomes a product of matrices.
     """
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
@@ -214,7 +214,7 @@ def test_phases_share_code() -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_reruns_of_reversals(stride: int) -> None:
-    """A vector kernel reads a reversed kernel in place, even behind a reshape and the barrier of a recomputed op."""
+    """A dispatch reads the kernel of a convolution directly, although the program reverses and recomputes it."""
     kernel = "tensor<8x1x3x3xf32>"
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), stride, (1, 1), groups=8, kind="f32")])
     text = load(text).vjp().text
@@ -256,7 +256,7 @@ def test_equal_convolutions_share_code() -> None:
 
 
 def test_results_in_order() -> None:
-    """If a kernel is larger than the images, its gradient is computed in the kernel's order, without a transpose."""
+    """If a kernel is larger than the images, its gradient is computed in the kernel's layout, without a transpose."""
     text, _ = convolved([Case((2, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([1]).text)
     with of_any_size():
@@ -268,7 +268,7 @@ def test_results_in_order() -> None:
 
 
 def test_parts_for_threads() -> None:
-    """A gradient toward an image has eight parts for threads if it has enough tiles of features."""
+    """A convolution and its gradient with respect to the image are each divided into eight parts for threads."""
     text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([0]).text)
     convolutions_to_kernels(module, Settings(vectors="512x32"))
@@ -277,10 +277,7 @@ def test_parts_for_threads() -> None:
 
 
 def test_choice_of_tiles() -> None:
-    """A tile fits into the registers.
-
-    The tiles that cover the result extend beyond it by few positions and features.
-    """
+    """The chosen tile fits into the registers, and the tiles that cover the result exceed it by little."""
     assert ImageSums(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
     assert ImageSums(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
     assert ImageSums(5, 1000, 16, 576).best(32).features == 5
@@ -291,7 +288,10 @@ def test_choice_of_tiles() -> None:
 
 
 def test_choice_of_tiles_toward_kernels() -> None:
-    """A tile has all offsets of a small window. Its features are at most the result's, rounded up to a vector."""
+    """A tile for the gradient of a kernel has all offsets of a small window, and fits into the registers.
+
+    It has no more features than the result, rounded up to a vector.
+    """
     assert KernelSums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
     assert KernelSums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
@@ -302,7 +302,7 @@ def test_choice_of_tiles_toward_kernels() -> None:
 
 @pytest.mark.parametrize(("size", "padding"), [(1, 1), (3, 3), (3, 5)])
 def test_wide_padding(size: int, padding: int) -> None:
-    """A row of a plane has room for all positions of the result, even if whole windows lie in the padding."""
+    """A row of a plane is as long as a row of the result, even if whole windows lie in the padding."""
     places = 9 + 2 * padding - size + 1
     planes = Planes((places,) * 2, (size,) * 2, (1, 1), (1, 1), (padding,) * 2, (9, 9))
     assert planes.pitch >= places
@@ -312,7 +312,7 @@ def test_wide_padding(size: int, padding: int) -> None:
     ("stride", "dilation", "size"), [(1, 1, 3), (2, 1, 3), (3, 2, 2), (5, 3, 3), (4, 2, 5), (4, 4, 2)]
 )
 def test_planes_have_every_offset(stride: int, dilation: int, size: int) -> None:
-    """The plane and shift of each offset give the element that the window reads."""
+    """For each offset in the window, the chosen plane and shift are those of the element that the window reads."""
     planes = Planes((9, 9), (size, size), (stride,) * 2, (dilation,) * 2, (0, 0), (64, 64))
     remainders = planes.remainders(1)
     for j in range(size):

@@ -1,4 +1,4 @@
-"""8-bit floats: compares conversions of all values with NumPy, and arithmetic on all pairs with the interpreter."""
+"""Compares conversions of all 8-bit floats with NumPy, and arithmetic on pairs of them with the interpreter."""
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,7 @@ FLOAT8 = {
     "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
 }
 FAST = ("f8E5M2", "f8E4M3FNUZ")
-"""A type with infinities, and a type without infinities and negative zero. Other types are tested in slow tests."""
+"""The types of the fast tests: one with infinities, and one without infinities and negative zero."""
 EACH = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FLOAT8]
 PROGRAMS = Programs()
 INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "ui8": np.uint8, "ui32": np.uint32}
@@ -42,7 +42,7 @@ def all_results(request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]
 
 @pytest.fixture
 def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Results]]) -> Results:
-    """Arguments and results of a test's program."""
+    """Fixture: the arguments and the results of the program of the requesting test."""
     return all_results[request.node.name]["f"]
 
 
@@ -70,7 +70,10 @@ def test_from_float8(results: Results, of: str) -> None:
 
 
 def halfway(to: str) -> Array:
-    """All finite numbers of a type, numbers close to the middle of two neighbours, and special values. All are f32."""
+    """f32 arguments for a conversion: all finite values of the type `to`, midpoints, and special values.
+
+    Numbers just above and below each midpoint of two neighbours are included.
+    """
     every = np.arange(256, dtype=np.uint8).view(FLOAT8[to]).astype(np.float32)
     at = np.unique(every[np.isfinite(every)])
     middle = (at[1:] + at[:-1]) / 2
@@ -83,7 +86,7 @@ def halfway(to: str) -> Array:
 @PROGRAMS.of_test
 def to_float8(to: str) -> dict[str, Given]:
     x = halfway(to)
-    # An f64 that f32's rounding moves to the middle of two neighbours must not be rounded twice.
+    # These f64 numbers are so close to a midpoint that rounding to f32 first would give a wrong result.
     wide = np.concatenate(
         [x, np.nextafter(x.astype(np.float64), 9e99), np.nextafter(x.astype(np.float64), -9e99)]
     )
@@ -101,9 +104,9 @@ def test_to_float8(
 
 
 def once(x: Array, to: str) -> Array:
-    """Rounds f64 to 8 bits once.
+    """Rounds f64 numbers to 8 bits with a single rounding error.
 
-    Rounds to f32 first, to odd, so that ml_dtypes's rounding from f32 gives the result of a single rounding.
+    Rounds to odd in f32 first. Then ml_dtypes's rounding from f32 to 8 bits gives the result of a single rounding.
     """
     odd = x.astype(np.float32)
     low = (odd.view(np.int32) & 1) == 0
@@ -122,7 +125,10 @@ RELATIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
 def elementwise_ops(of: str, n: int) -> str:
-    """A program of all elementwise ops. Its arguments are bit patterns, its results bit patterns and predicates."""
+    """The text of a program with all elementwise ops.
+
+    The arguments are bit patterns. The results are bit patterns and predicates.
+    """
     codes, numbers, truths = (f"tensor<{n}x{type_}>" for type_ in ("i8", of, "i1"))
     lines = [f"%{v} = stablehlo.bitcast_convert %{v}_code : ({codes}) -> {numbers}\n" for v in ("x", "y")]
     for name, operands in ELEMENTWISE.items():
@@ -150,7 +156,7 @@ def elementwise(of: str, every: int) -> dict[str, Given]:
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("of", EACH)
 def test_elementwise(results: Results, of: str, every: int) -> None:
-    """Applies ops to all values and each `every`-th value, also zero and NaN. Any bit pattern of NaN counts as NaN."""
+    """Elementwise ops on pairs of a value and each `every`-th value equal the interpreter's, up to the bits of NaN."""
     (x, y), actuals = results
     wanted = evaluate(elementwise_ops(of, x.size), [x, y])
     for name, actual, expected in zip([*ELEMENTWISE, *RELATIONS, "finite"], actuals, wanted, strict=True):
@@ -239,7 +245,7 @@ REGIONS = """
 
 @pytest.mark.parametrize("of", EACH)
 def test_regions_and_products(of: str) -> None:
-    """The sums of these operands are exact in these types; sums of products are rounded."""
+    """Reductions, windows, scatters, sorts, products and convolutions of 8-bit floats equal NumPy's, rounded once."""
     rng, type_ = np.random.default_rng(0), FLOAT8[of]
     x, k = rng.choice([-1, -0.5, 0, 0.5], (6, 8)), rng.choice([-0.5, 0, 0.5], (2, 3))
     k[0, 0], at = 0.5, np.array([[4], [0], [9]], np.int32)
@@ -280,7 +286,7 @@ def total_order(of: str) -> dict[str, Given]:
 
 @pytest.mark.parametrize("of", EACH)
 def test_total_order(results: Results, of: str) -> None:
-    """In the total order, NaN is last, or first if its sign bit is set."""
+    """A sort by total order puts a NaN last, or first if its sign bit is set."""
     _, (y,) = results
     negative = np.arange(255, 127, -1, dtype=np.uint8)
     if of.endswith("UZ"):

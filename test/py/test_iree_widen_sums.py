@@ -1,4 +1,7 @@
-"""On IREE, sums, products and windows of f16 and bf16 are as exact as their type, for static and dynamic shapes."""
+"""On IREE, sums, products and windows of f16 and bf16 have rounding errors of their type only.
+
+Shapes are static or dynamic.
+"""
 
 import ml_dtypes
 import numpy as np
@@ -30,9 +33,9 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 def assert_rounded(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
-    """Asserts that `found` differs from `wanted`, which is in f64, by at most the error of two roundings.
+    """Asserts that the error of `found` is at most the epsilon of `dtype` times the largest element of `wanted`.
 
-    This is `dtype`'s epsilon times the largest element.
+    `wanted` is in f64. The bound is the error of two roundings.
     """
     error = np.abs(found.astype(np.float64) - wanted) / np.max(np.abs(wanted))
     assert np.max(error) <= float(ml_dtypes.finfo(dtype).eps)
@@ -40,7 +43,7 @@ def assert_rounded(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
 
 @pytest.fixture(scope="module")
 def static() -> Joined:
-    """The programs with static shapes, as one function."""
+    """Fixture: the programs with static shapes, compiled as one function."""
     programs = {}
     for name in DTYPES:
         gradient = tiduc.load(AFFINE.replace("xT>", f"x{name}>")).vjp(wrt=["w", "b"])
@@ -53,7 +56,7 @@ def static() -> Joined:
 
 @pytest.fixture(scope="module")
 def dynamic() -> dict[bool, dict[str, tiduc.Executable]]:
-    """Sums along a dynamic dimension, with and without rewrites for speed, as functions of one module."""
+    """Fixture: sums along a dynamic dimension, as functions of one module, with and without rewrites for speed."""
     programs = {name: SUM.replace("T>", f"{name}>") for name in DTYPES}
     return {fast: compiled_together(programs, fast=fast) for fast in (True, False)}
 

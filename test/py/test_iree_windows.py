@@ -1,4 +1,4 @@
-"""Windows over several arrays on CPUs become loops in one dispatch: which windows do, and their values."""
+"""Tests which `reduce_window` ops over several arrays become loops in one dispatch on CPUs, and their values."""
 
 from typing import Any
 
@@ -14,7 +14,10 @@ RNG = np.random.default_rng(0)
 
 
 def best(sizes: str, result: str, types: str, attributes: str, last: str = "%i") -> str:
-    """The largest element of each window, and the element at the same position of a second array or constant."""
+    """The text of a program that finds the largest element of each window.
+
+    The program also returns the element of a second array (or of a constant) at the position of the largest element.
+    """
     v, n = types.split()
     x, i, y, j = (f"tensor<{s}x{t}>" for s, t in ((sizes, v), (sizes, n), (result, v), (result, n)))
     low, none = ("dense<-inf>" if "f" in v else "dense<-99>"), "dense<-1>" if "i" in n else "dense<-1.0>"
@@ -85,7 +88,7 @@ def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> No
 
 
 def test_padding_after_a_window_of_all_elements() -> None:
-    """Sums over windows are right if there is padding both before the array, as in a cumulative sum, and after it."""
+    """Sums over windows of the array's full size are right if the array is padded at both ends."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.reduce_window"(%x, %c) <{window_dimensions = array<i64: 2>,

@@ -1,4 +1,4 @@
-"""Functions of workgroups, which IREE's compiler gets after it has scheduled the dispatches that call them."""
+"""Tests that IREE's compiler gets tiduc's functions of workgroups only after it has scheduled dispatches."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ LOOP = PRODUCT.replace("%x: tensor", "%n: tensor<i32>, %x: tensor").replace(
   }}
   return %r#1""",
 )
-"""Products in a loop on the host, whose trip count is an argument."""
+"""A product in a loop that runs on the host. The loop's trip count is an argument."""
 
 X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
 
@@ -54,10 +54,7 @@ def result(source: Source, *arguments: Any) -> Any:
 @pytest.mark.more
 @pytest.mark.parametrize("text", [PRODUCT, LOOP])
 def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """No phase before `stream` reads the code of workgroups.
-
-    Compiled in one piece, the program gives the same values.
-    """
+    """No run of the compiler before the phase `stream` reads the code of workgroups, and the values are right."""
     runs: list[tuple[list[str], bytes]] = []
     within = compilation.run_within
 
@@ -71,7 +68,7 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     compile_source(apart, cached=False)
     (lower,) = [i for i, (command, _) in enumerate(runs) if "--compile-from=stream" in command]
     for command, program in runs[:lower]:
-        read = program.partition(b"\n")[2] if "-c" in command else program  # since line 1 has functions
+        read = program.partition(b"\n")[2] if "-c" in command else program  # line 1 contains the functions
         assert b"vector.fma" not in read and b"\0fma\0" not in read
     assert b"\0fma\0" in runs[lower][1]
     assert len(runs) == (6 if text == PRODUCT else 5)
@@ -98,7 +95,7 @@ def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest
 
 
 def test_functions_of_modules_with_resources() -> None:
-    """MLIR prints large constants as resources. Modules with resources are passed as bytecode, with all functions."""
+    """A module with a resource (a large constant) is passed as bytecode that contains all functions of workgroups."""
     weights = np.arange(131 * 131, dtype=np.float32).reshape(131, 131) / 131**2
     resource = (b"\4\0\0\0" + weights.tobytes()).hex()
     text = PRODUCT.replace("%x, %x", "%w, %x").replace(
@@ -117,7 +114,7 @@ def test_text_after_a_phase_has_the_functions() -> None:
 
 
 def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
-    """An error of IREE about a workgroup's code names a line of the user's file, although IREE reads another text."""
+    """The code of a workgroup has the location of the user's op, so that errors of IREE name the user's line."""
     path = tmp_path / "product.mlir"
     path.write_text(PRODUCT)
     (text,) = source_of(tiduc.load(path)).workgroups.values()
@@ -135,7 +132,7 @@ def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_each_kernel_of_convolutions_is_a_record() -> None:
-    """The files of convolutions emit dispatches only through `Code`."""
+    """The files that emit convolutions create dispatches only by `Code`."""
     texts = [path.read_text() for path in Path(convolutions.__file__).parent.glob("*.py")]
     assert sum(text.count(" Code(") for text in texts) == 5
     assert not any(name in text for text in texts for name in ("in_workgroups", "Shared"))

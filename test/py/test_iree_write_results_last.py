@@ -1,4 +1,4 @@
-"""Results that reuse the memory of a donated argument, where other results read the argument too."""
+"""Tests programs in which a result reuses the memory of a donated argument, and other results read the argument."""
 
 from collections.abc import Callable
 from typing import Any

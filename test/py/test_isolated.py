@@ -1,4 +1,4 @@
-"""Native code in worker processes: its crash, hang or excessive memory use becomes an error in this process."""
+"""If native code in a worker process crashes, hangs or uses too much memory, the calling process gets an error."""
 
 import os
 import signal
@@ -57,12 +57,12 @@ func.func @main(%x: tensor<2xf32>) -> tensor<?xf32> {
 
 
 def identity(element: str) -> str:
-    """A program that returns its argument."""
+    """The text of a program that returns its argument."""
     return f"func.func @main(%x: tensor<4x{element}>) -> tensor<4x{element}> {{ return %x : tensor<4x{element}> }}"
 
 
 def nested(depth: int) -> str:
-    """A program with regions nested so deeply that MLIR's parser overflows its stack."""
+    """The text of a program with `depth` nested regions. If there are many, MLIR's parser overflows the stack."""
     opening = "".join(f'%r{i} = "stablehlo.if"(%p) ({{\n' for i in range(depth))
     other = "}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>\n"
     closing = "".join(f"{other}stablehlo.return %r{i} : tensor<f32>\n" for i in reversed(range(1, depth)))
@@ -140,7 +140,7 @@ def test_a_worker_ends_with_its_caller() -> None:
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Whether a process that is not a child of this one ends within this time."""
+    """Whether a process ends within this time. The process need not be a child of this one."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -167,7 +167,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 
 def finished(child: int, seconds: float) -> int | None:
-    """The exit code of a child. If the child does not end in time, kills it and returns None."""
+    """Waits for a child process and returns its exit code. If it does not end in time, kills it and returns None."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Whole Jacobians, Hessians and Laplacians, and batched JVPs and VJPs, against JAX, in both modes."""
+"""Compares Jacobians, Hessians and Laplacians in both modes with JAX's, and batched JVPs and VJPs with single ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -125,7 +125,7 @@ def test_signatures() -> None:
 
 
 def test_the_mode_with_fewer_basis_vectors_is_chosen() -> None:
-    """Two outputs of many inputs need two cotangents in reverse; many outputs of two inputs need two tangents."""
+    """The default mode is reverse for few outputs of many inputs, and forward for many outputs of few inputs."""
     few = load(exported(lambda x: jnp.sin(x[:2] * x[2]), random(30))).jacobian()
     many = load(exported(lambda x: jnp.sin(jnp.outer(x, jnp.arange(15.0))), random(2))).jacobian()
     for program in (few, many):
@@ -231,7 +231,7 @@ func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_a_function_with_a_vjp_of_its_own() -> None:
-    """The Jacobian is that of the custom VJP. Forward mode is refused, because the function has no JVP."""
+    """For a function with a custom VJP, reverse mode uses this VJP, and forward mode is refused."""
     program = load(OWN)
     agree(program.jacobian(mode="reverse"), [random(2)], [10 * np.eye(2)])
     with pytest.raises(
@@ -241,7 +241,7 @@ def test_a_function_with_a_vjp_of_its_own() -> None:
 
 
 def test_batched_tangents_and_cotangents() -> None:
-    """Each vector of a batch gives the same result as on its own."""
+    """A JVP or VJP with a batch of vectors equals one JVP or VJP for each vector of the batch."""
     function, arguments = PROGRAMS["rnn"]
     program = load(exported(function, *arguments))
     for kind in ("jvp", "vjp"):
@@ -259,7 +259,10 @@ def test_batched_tangents_and_cotangents() -> None:
 
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_batches_of_complex_cotangents(conjugate: bool) -> None:
-    """Two outputs are the same value, so their cotangents are summed."""
+    """Batched VJPs of a complex function equal a formula.
+
+    The function returns one value twice, so the cotangents of both outputs are summed.
+    """
     text = """func.func @main(%z: tensor<2xcomplex<f64>>) -> (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) {
       %0 = stablehlo.multiply %z, %z : tensor<2xcomplex<f64>>
       return %0, %0 : tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>
@@ -276,7 +279,7 @@ WRT = {"mlp": ["b3", "b2"], "convnet": ["b", "shift1"], "transformer": ["ln1_shi
 
 
 def example(name: str) -> tuple[Program, list[Array], Callable[..., Any], list[str]]:
-    """The program, its arguments, the loss as a function of some parameters, and these parameters."""
+    """The program of an example, its arguments, its loss in JAX as a function of some parameters, and their names."""
     program = load(EXAMPLES / f"{name}_f64.mlir")
     with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
@@ -302,9 +305,9 @@ def test_by_iree(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRT)
 def test_examples(name: str) -> None:
-    """Hessians with respect to some parameters, and their traces, equal JAX's. Hessians run on IREE, the rest on XLA.
+    """For an example network, Hessians, Jacobians and Laplacians with respect to some parameters equal JAX's.
 
-    The Jacobian of a scalar loss equals its gradient.
+    The Hessians run on IREE, the other derivatives on XLA.
     """
     program, arguments, loss, wrt = example(name)
     positions = [next(i for i, port in enumerate(program.inputs) if port.name == key) for key in wrt]
@@ -322,7 +325,10 @@ def test_examples(name: str) -> None:
 
 
 def test_an_example() -> None:
-    """The perceptron's Hessian with respect to its last bias equals JAX's. Other parameters would take minutes."""
+    """The Hessian of the perceptron with respect to its last bias equals JAX's.
+
+    With respect to other parameters, the test would take minutes.
+    """
     program, arguments, loss, _ = example("mlp")
     point = [arguments[2], arguments[1]]
     expected = leaves(jax.hessian(loss), point)
@@ -331,7 +337,10 @@ def test_an_example() -> None:
 
 
 def test_newton() -> None:
-    """Derivatives of a square root by Newton's method are y' = 1 / (2 x^(1/2)) and y'' = -1 / (4 x^(3/2))."""
+    """The first two derivatives of a square root, computed by Newton's method in a loop, equal the formulas.
+
+    They are y' = 1 / (2 x^(1/2)) and y'' = -1 / (4 x^(3/2)).
+    """
     program = load(EXAMPLES / "newton.mlir")
     (first,) = run(program.jacobian(), [np.float64(2)])
     (second,) = run(program.hessian(), [np.float64(2)])

@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians by colouring: few seeds, and the same values as dense Jacobians and Hessians."""
+"""Tests sparse Jacobians and Hessians: colouring reduces the number of seeds, and values equal the dense ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def tridiagonal(x: Any) -> Any:
 
 
 def seeds(text: str) -> int:
-    """The number of colours: the leading dimension of the seeds."""
+    """The number of seeds in a program, which is the largest leading size of an iota. Returns 1 without iotas."""
     shapes = [line.split("tensor<")[-1] for line in text.splitlines() if "stablehlo.iota" in line]
     return max([int(shape.split("x")[0]) for shape in shapes], default=1)
 
@@ -39,7 +39,7 @@ def agrees(program: Program, arguments: list[Any], sparse: Program, rtol: float 
 
 
 def test_a_thousand_by_a_thousand() -> None:
-    """The Jacobian needs three seeds, and its values equal JAX's."""
+    """A tridiagonal Jacobian of size 1,000 needs three seeds, and its values equal JAX's."""
     x = RNG.standard_normal(1000)
     with jax.enable_x64(True):
         expected = jax.jit(jax.jacfwd(tridiagonal))(jnp.asarray(x))
@@ -67,7 +67,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_patterns(name: str) -> None:
-    """The values equal those of the dense Jacobian in each mode; forward mode takes at most the listed seeds."""
+    """The sparse Jacobian equals the dense one in each mode, and forward mode needs at most `most` seeds."""
     function, sizes, most = PROGRAMS[name]
     program = load(exported(function, np.zeros(sizes)))
     x = RNG.standard_normal(sizes)
@@ -90,7 +90,10 @@ def test_several_inputs_and_outputs() -> None:
 
 
 def arrow(x: Any) -> Any:
-    """A function whose Hessian has a full row and column. Columns cannot share seeds, but two star colours suffice."""
+    """A function whose Hessian has a full first row and first column, and a diagonal.
+
+    No two columns can share a seed, but a star colouring of the symmetric matrix needs two colours.
+    """
     return jnp.sum(jnp.sin(x[1:] * x[0])) + x[0] ** 3
 
 
@@ -103,9 +106,9 @@ def test_star_colouring_of_a_hessian() -> None:
 
 
 def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
-    """The declared gradient of f is x0 in each component.
+    """The Hessian is right if the custom gradient of f has a Jacobian that is not symmetric.
 
-    Its Jacobian is not symmetric, so star colours would be wrong.
+    Each component of the gradient is x0. A star colouring would be wrong, because it assumes symmetry.
     """
     text = """func.func private @f(%x: tensor<4xf64>) -> tensor<f64> attributes {tidu.vjp = @g} {
       %z = stablehlo.constant dense<0.0> : tensor<f64>
@@ -133,7 +136,10 @@ def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
 
 
 def test_given_patterns() -> None:
-    """Patterns are given because the graph does not show which elements a loop reads."""
+    """The caller can give the pattern of a Jacobian; a wrong shape or name is refused.
+
+    Here tiduc cannot find the pattern itself, because it does not analyze which elements a loop reads.
+    """
 
     def function(x: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) * x, x)
@@ -159,7 +165,10 @@ def test_given_patterns() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_colourings_are_valid(seed: int) -> None:
-    """No row has two columns of one colour. A star colouring isolates each entry or its mirror image."""
+    """In a column colouring, each entry is the only one of its colour in its row.
+
+    In a star colouring, this holds for each entry or for its mirror image.
+    """
     rng = np.random.default_rng(seed)
     for n in (1, 5, 12, 30):
         dense = rng.random((n, n)) < 2 / n
@@ -175,7 +184,7 @@ def test_colourings_are_valid(seed: int) -> None:
 
 
 def test_inputs_too_large_for_a_pattern() -> None:
-    """An input of 2^32 elements allocates no pattern; its whole Jacobian is refused, its diagonal is not."""
+    """For an input of 2^32 elements, the whole Jacobian is refused, but the diagonal is computed."""
     program = load(
         b"func.func @main(%x: tensor<4294967296xf32>) -> tensor<4294967296xf32> { return %x : tensor<4294967296xf32> }"
     )

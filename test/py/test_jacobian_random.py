@@ -1,6 +1,8 @@
-"""Derivatives of random programs: all modes agree, and batches agree with single runs.
+"""For random programs, all modes give equal Jacobians, and batched programs agree with single runs.
 
-PYTHONPATH=test/py:test/fuzz python test/py/test_jacobian_random.py 1000      checks more programs
+This command checks 1000 programs:
+
+PYTHONPATH=test/py:test/fuzz python test/py/test_jacobian_random.py 1000
 """
 
 import sys
@@ -27,7 +29,7 @@ from tiduc.program import Program
 
 Array = NDArray[Any]
 FAMILIES = (*ELEMENTWISE, *CONTROL, *SHAPES, *REDUCTIONS, *INDICES, *WINDOWS)
-"""Families of ops that the reference interpreter, or another engine in its place, can run."""
+"""Families of ops that the reference interpreter, or the engine that replaces it in tests, can run."""
 
 
 def is_complex(port: Any) -> bool:
@@ -35,14 +37,20 @@ def is_complex(port: Any) -> bool:
 
 
 def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> None:
-    """Asserts that arrays agree where both are finite: sparsity skips products of 0 and infinity, which are NaN."""
+    """Asserts that arrays agree where both are finite.
+
+    One may be NaN elsewhere, because only dense derivatives multiply 0 by infinity.
+    """
     for x, y in zip(actual, expected, strict=True):
         finite = np.isfinite(x) & np.isfinite(y)
         compare([x[finite]], [y[finite]], 1e-8, text)
 
 
 def check(text: str, seed: int) -> Counter[str]:
-    """Checks batches, Jacobians in all modes with and without sparsity, and Laplacians against traces of Hessians."""
+    """Checks a program: batches against single runs, Jacobians in all modes, and the Laplacian against the Hessian.
+
+    Returns which checks were possible.
+    """
     program = load(text)
     point = point_of(program, np.random.default_rng(seed))
     check_batch(program, *point, subsets=False, rtol=1e-9)
@@ -72,7 +80,7 @@ def _check_laplacian(program: Program, wrt: list[str], point: list[Array], text:
 
 
 def sample(count: int) -> Counter[str]:
-    """The number of checked derivatives in a sample of programs."""
+    """Checks `count` random programs, and returns how often each kind of check was possible."""
     total: Counter[str] = Counter()
     for seed in range(count):
         total.update(check(composed(Random(seed), FAMILIES), seed))
