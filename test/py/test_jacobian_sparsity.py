@@ -1,4 +1,7 @@
-"""Diagonal and block-diagonal Jacobians: equal values from fewer basis vectors, or a refusal."""
+"""Diagonal and block-diagonal Jacobians have the values of dense Jacobians, but need fewer basis vectors.
+
+If a Jacobian does not have the requested structure, it is refused.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +61,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[int, int]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_alignment(name: str) -> None:
-    """The dimensions along which the result's tangent is aligned with the input's."""
+    """`alignments` finds the expected pairs of aligned dimensions of the result and the input.
+
+    If two dimensions are aligned, slice i of the result depends only on slice i of the input.
+    """
     function, sizes, expected = CASES[name]
     program = load(exported(function, np.zeros(sizes)))
     linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].key], OPSET)
@@ -68,7 +74,7 @@ def test_alignment(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_whole_jacobians(name: str) -> None:
-    """In both modes, entries outside the blocks are zero."""
+    """With `sparsity="auto"`, each mode gives the dense Jacobian, with zeros outside the blocks."""
     function, sizes, _ = CASES[name]
     x = RNG.standard_normal(sizes)
     program = load(exported(function, x))
@@ -79,7 +85,7 @@ def test_whole_jacobians(name: str) -> None:
 
 
 def ops() -> list[str]:
-    """Elementwise ops, windows and element moves with one static input, which the interpreter runs fast."""
+    """Ops that compute elementwise, reduce windows, or move elements. The interpreter runs their programs fast."""
     names = "abs clamp concatenate logistic multiply pad reduce_window reverse select slice sort transpose"
     return [f"stablehlo.{name}" for name in names.split()]
 
@@ -95,7 +101,7 @@ def test_ops(op: str) -> None:
 
 
 def test_sparsity_needs_fewer_basis_vectors() -> None:
-    """A function of 50 rows of 3 numbers needs 3 basis vectors, not 150."""
+    """The Jacobian of a function that maps each of 50 rows of 3 numbers separately needs 3 basis vectors, not 150."""
     program = load(exported(lambda x: jnp.tanh(x @ W), np.zeros((50, 3))))
     text = program.jacobian(sparsity="block-diagonal").text
     assert "tensor<3x50x4xf64>" in text and "150" not in text
@@ -114,7 +120,10 @@ def test_diagonals_and_blocks_alone() -> None:
 
 
 def test_a_diagonal_hessian() -> None:
-    """A sum of powers, and products of two inputs, have Hessians with only diagonal blocks."""
+    """The diagonal Hessian of sum(x^3 w) equals the formula, and no matrix is computed.
+
+    The second derivatives with respect to x and w form diagonal blocks.
+    """
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
     actual = run(program.hessian(sparsity="diagonal"), [x, w])
@@ -124,7 +133,10 @@ def test_a_diagonal_hessian() -> None:
 
 
 def test_inputs_and_outputs_that_differ() -> None:
-    """All outputs share the basis vectors of an input. Therefore all outputs must be aligned with it."""
+    """Jacobians with `sparsity="auto"` are right if only some outputs are aligned with an input.
+
+    All outputs share the basis vectors of an input, so one output that is not aligned needs all basis vectors.
+    """
     x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2))
 
     def function(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files of `jax.export` are read without JAX: contents, names of arguments, and damaged files."""
+"""Tests reading the files of `jax.export` without JAX: their contents, the names of arguments, and damaged files."""
 
 import collections
 import json
@@ -72,7 +72,7 @@ def test_names_and_values(tmp_path: Path) -> None:
 
 
 def test_without_jax(tmp_path: Path) -> None:
-    """Reading the files imports neither JAX nor FlatBuffers."""
+    """A file of `jax.export` is read although JAX, jaxlib and FlatBuffers cannot be imported."""
     file = tmp_path / "f.jaxexport"
     file.write_bytes(serialized())
     code = f"""
@@ -86,7 +86,7 @@ print(json.dumps([port.name for port in tiduc.import_model({str(file)!r}).vjp("f
 
 
 def test_shardings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shardy ops in bytecode need jaxlib."""
+    """An export with shardings can be read only if jaxlib is installed, because it has Shardy ops in bytecode."""
     mesh = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,))
     sharding = NamedSharding(mesh, PartitionSpec("i"))
     jitted = jax.jit(lambda x: jax.lax.with_sharding_constraint(jnp.sin(x), sharding), in_shardings=sharding)
@@ -111,7 +111,7 @@ def test_commands_take_manual_computations(tmp_path: Path) -> None:
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
-    """JAX does not name the arguments of a module with dynamic shapes."""
+    """The argument of an export with a dynamic shape is called arg0, because JAX stores no names for such modules."""
 
     def symbolic(x: Any) -> Any:
         return x + x.shape[0]
@@ -124,9 +124,9 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """A mutated file is read, or raises an error that names the file.
+    """A file with random wrong bytes is either read, or an error that names the file is raised.
 
-    Bytes of the MLIR module inside are not mutated.
+    Bytes of the MLIR module in the file are not changed.
     """
     data, chance = serialized(), random.Random(0)
     place = data.index(b"ML\xefR")
@@ -153,7 +153,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_damaged_modules(tmp_path: Path) -> None:
-    """Intact files with a damaged module are read in a separate process."""
+    """If the MLIR module in a file is damaged and read in a separate process, any error names the file."""
     data, chance = serialized(), random.Random(1)
     place = data.index(b"ML\xefR")
     file = tmp_path / "module.jaxexport"

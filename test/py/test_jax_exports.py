@@ -1,4 +1,4 @@
-"""Exports from JAX's tests of backward compatibility: with Shardy in bytecode, tuples, and old producers.
+"""Reads exports from JAX's tests of backward compatibility, with Shardy ops in bytecode, tuples, or of old versions.
 
 `test/sweep/jax_exports.py` reads all such exports.
 """
@@ -54,7 +54,7 @@ def test_file_of_sharded_bytecode(tmp_path: Path) -> None:
     file.write_bytes(stored)
     program = tiduc.load(file)
     assert str(program) == str(tiduc.load(stored))
-    assert str(tiduc.load(bytecode(program.module))) == str(program)  # without jaxlib
+    assert str(tiduc.load(bytecode(program.module))) == str(program)  # tiduc's bytecode needs no jaxlib
 
 
 def test_sharded_bytecode_without_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,10 @@ def test_damaged_sharded_bytecode() -> None:
 
 @pytest.mark.more  # JAX and XLA compile twelve programs
 def test_functions_of_jax_against_mpmath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`hypot` is right. For `erfcx`, an error is expected, because the derivative that JAX defines cancels."""
+    """The script that compares derivatives with mpmath judges `hypot` as right, and writes its results to a page.
+
+    For `erfcx`, an error is expected, because terms cancel in the derivative that JAX defines.
+    """
     pytest.importorskip("mpmath")
     import jax_accuracy
 

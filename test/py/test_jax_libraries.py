@@ -1,6 +1,6 @@
-"""Programs of JAX's libraries: equinox, lineax, optimistix, jaxopt and diffrax; and callbacks.
+"""Compares derivatives of programs of equinox, lineax, optimistix, jaxopt and diffrax with JAX's, and tests callbacks.
 
-`test/sweep/jax_libraries.py` has the programs of their documentation.
+`test/sweep/jax_libraries.py` tests the programs in the documentation of these libraries.
 """
 
 import importlib
@@ -25,7 +25,7 @@ RAISES = "where the function would raise an exception because of a value, .*, th
 
 
 def check(function: Callable[..., Any], arguments: Sequence[Any], orders: str = "12") -> tiduc.Program:
-    """Compares the gradient, and the gradient's JVP, with JAX's; returns the program."""
+    """Compares the gradient ("1") and the JVP of the gradient ("2") with JAX's, and returns the program."""
     with jax.enable_x64(True):
         program = tiduc.from_jax(function, *arguments)
         of = tuple(range(len(arguments)))
@@ -93,7 +93,10 @@ def solved(solver: Any) -> Callable[..., Any]:
     ],
 )
 def test_solves_of_lineax_are_linear_solves(solver: Any, a: Any, b: Any) -> None:
-    """lineax stops the gradients of the factorization, so that the ops have no derivative in the operator."""
+    """A solve of lineax is imported as `tidu.linear_solve`, and its derivatives equal JAX's.
+
+    Differentiating the exported ops would be wrong, because lineax stops the gradients of its factorization.
+    """
     assert "tidu.linear_solve" in check(solved(solver), (a, b)).text
 
 
@@ -130,7 +133,10 @@ def test_solvers_of_any_rank_have_first_derivatives(solver: Any, a: Any, b: Any)
 @pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
 @pytest.mark.parametrize("kind", ["root", "fixed point", "least squares", "minimum"])
 def test_roots_of_optimistix(kind: str) -> None:
-    """The derivative solves one linear system; the loop of the solver is not differentiated."""
+    """The derivative of a root found by optimistix equals JAX's, and solves a linear system.
+
+    The loop of the solver is not differentiated.
+    """
     optx = importlib.import_module("optimistix")
 
     def equation(y: Any, p: Any) -> Any:
@@ -165,7 +171,7 @@ def test_roots_of_jaxopt() -> None:
 
     program = check(function, (B,), "1")
     assert "tidu.linear_solve" in program.text
-    run, direction = program.grad().compile(engine="xla"), np.cos(B)  # JAX has no second derivative
+    run, direction = program.grad().compile(engine="xla"), np.cos(B)  # JAX gives no second derivative
     difference = (run(B + 1e-5 * direction)[0] - run(B - 1e-5 * direction)[0]) / 2e-5
     compare(program.hvp().compile(engine="xla")(B, direction), [difference], 1e-6)
 
@@ -174,7 +180,10 @@ def test_roots_of_jaxopt() -> None:
 @pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
 @pytest.mark.parametrize("engine", ["iree", "xla"])
 def test_the_default_solve_of_diffrax(engine: str) -> None:
-    """`diffeqsolve` checks for errors by callbacks, and its adjoint is a function with a VJP of its own."""
+    """The gradient of diffrax's `diffeqsolve` with its default adjoint equals JAX's.
+
+    `diffeqsolve` checks for errors by callbacks, and its default adjoint is a function with a custom VJP.
+    """
     diffrax = importlib.import_module("diffrax")
 
     def function(y: Any, p: Any) -> Any:
@@ -191,6 +200,6 @@ def test_the_default_solve_of_diffrax(engine: str) -> None:
     expected = jax.jit(jax.grad(function, (0, 1)))(y, p)
     if engine == "iree":
         program = tiduc.from_jax(function, y, p).grad([0, 1])
-    else:  # the gradient by JAX, as an import
+    else:  # imports the gradient that JAX computes
         program = tiduc.from_jax(jax.grad(function, (0, 1)), y, p)
     compare(program.compile(engine=engine)(y, p), expected, 1e-4)

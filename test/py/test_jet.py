@@ -1,7 +1,7 @@
-"""Taylor coefficients: closed forms, costs, control flow, custom derivatives, refusals.
+"""Compares Taylor coefficients (jets) with formulas, and tests costs, control flow, custom derivatives and errors.
 
-`test/sweep/jet_rules.py` compares the jets of all programs in the tests of rules with nested JVPs; this file has a
-sample.
+`test/sweep/jet_rules.py` compares the jets of all programs in the tests of rules with nested JVPs. This file compares a
+sample of them.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ X = np.array(0.3)
 
 
 def function(*lines: str, result: str = "%y") -> Program:
-    """A function of the scalar %x."""
+    """A program with a function of the scalar %x. `lines` are its ops."""
     body = "\n".join(f"  {line}" for line in lines)
     return load(f"func.func @main(%x: {F64}) -> {F64} {{\n{body}\n  return {result} : {F64}\n}}")
 
@@ -41,7 +41,7 @@ def constant(value: float) -> str:
 
 
 def coefficients(p: Program, x: float, order: int) -> list[float]:
-    """The Taylor coefficients at x, from order 0."""
+    """The Taylor coefficients of a program at x, of the orders 0 to `order`."""
     values = run(p.derivatives(order), [np.array(float(x))])
     return [float(y) / factorial(k) for k, y in enumerate(values)]
 
@@ -55,7 +55,7 @@ def count(p: Program) -> int:
 
 
 def tangent_coefficients(x: float) -> list[float]:
-    """Coefficients of the tangent y, by y' = 1 + y^2."""
+    """The Taylor coefficients of y = tan x, computed from y' = 1 + y^2."""
     y = [np.tan(x)]
     for k in range(ORDER):
         y.append((float(k == 0) + sum(y[i] * y[k - i] for i in range(k + 1))) / (k + 1))
@@ -63,20 +63,20 @@ def tangent_coefficients(x: float) -> list[float]:
 
 
 def erf_coefficients(x: float) -> list[float]:
-    """Coefficients of erf: the derivatives of exp(-x^2) are Hermite polynomials times exp(-x^2)."""
+    """The Taylor coefficients of erf. The derivatives of exp(-x^2) are Hermite polynomials times exp(-x^2)."""
     slopes = [(-1) ** k * hermite.hermval(x, [0] * k + [1]) * np.exp(-(x**2)) for k in range(ORDER)]
     higher = [2 / np.sqrt(pi) * slope / factorial(k + 1) for k, slope in enumerate(slopes)]
     return [float(special.erf(x)), *higher]
 
 
 def lgamma_coefficients(x: float) -> list[float]:
-    """Coefficients of lgamma, whose k-th derivative is a polygamma function: (-1)^k (k - 1)! zeta(k, x)."""
+    """The Taylor coefficients of lgamma, whose k-th derivative is (-1)^k (k - 1)! zeta(k, x) for k > 1."""
     higher = [(-1) ** k * special.zeta(k, x) / k for k in range(2, ORDER + 1)]
     return [float(special.gammaln(x)), float(special.digamma(x)), *higher]
 
 
 def power_coefficients(p: float) -> Callable[[float], list[float]]:
-    """Coefficients of x^p, by the binomial series."""
+    """A function from x to the Taylor coefficients of x^p, by the binomial series."""
     binomials = [prod((p - i) / (i + 1) for i in range(k)) for k in range(ORDER + 1)]
     return lambda x: [binomial * x ** (p - k) for k, binomial in enumerate(binomials)]
 
@@ -131,7 +131,10 @@ func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
 
 
 def test_a_power_with_two_series() -> None:
-    """x^p = exp(p log x) takes a quadratic number of ops, and its VJP is finite for x_0 > 0 and p < 1."""
+    """The jet of x^p and its VJP equal those of exp(p log x), if both x and p are series.
+
+    The number of ops is quadratic in the order.
+    """
     text = f"""
     func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
       %0 = stablehlo.log %x : {F64}
@@ -152,7 +155,10 @@ def test_a_power_with_two_series() -> None:
 
 @pytest.mark.parametrize(("p", "expected"), [(3.5, [0, 0, 0]), (2, [0, 4]), (1, [2]), (0, [0])])
 def test_a_power_with_two_series_at_zero(p: float, expected: list[float]) -> None:
-    """Coefficients up to order p are those of (2 t)^p; higher coefficients do not exist."""
+    """The jet of x^p at x = 2 t has the coefficients of (2 t)^p up to order p, and NaN above.
+
+    p is a series, so higher coefficients do not exist.
+    """
     series = [np.array([2.0, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])]
     _, found = run(load(POWER).jet(3), [np.array(0.0), np.array(float(p)), *series])
     np.testing.assert_array_equal(found, [*expected, *[np.nan] * (3 - len(expected))])
@@ -189,7 +195,7 @@ def test_the_cost_of_a_chain_is_quadratic_in_the_order() -> None:
 
 @pytest.mark.parametrize("depth", [1_500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_deep_chain(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transform visits each op a fixed number of times. It does not recurse over the ops."""
+    """The jet of a deep chain of ops visits each op a fixed number of times, and does not recurse over the ops."""
     visits = Counter[int]()
     is_known = Series._is_known
     for size in (depth, 2 * depth):
@@ -209,7 +215,10 @@ def test_a_deep_chain(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rule_whose_result_multiplies_two_tangents() -> None:
-    """L' = L phi(L^-1 A' L^-H): the tangent is a product of L and a solution, which both vary along the curve."""
+    """The jet of a Cholesky factor L of A is right: the series of L L^H equals that of A.
+
+    In L' = L phi(L^-1 A' L^-H), both factors of the product depend on the variable of the series.
+    """
     text = """
     func.func @main(%a: tensor<2x2xcomplex<f64>>) -> tensor<2x2xcomplex<f64>> {
       %0 = stablehlo.cholesky %a, lower = true : tensor<2x2xcomplex<f64>>
@@ -337,7 +346,7 @@ func.func private @g(%x: {F64}, %ct: {F64}) -> {F64} {{
 
 
 def test_an_own_jvp_is_used() -> None:
-    """The custom JVP declares that the derivative of the sine is exp. Then all higher derivatives are exp, too."""
+    """A jet uses a custom JVP: if it says that the derivative of a sine is exp, so are all higher derivatives."""
     found = run(load(OWN.replace("DERIVATIVE", "jvp") + JVP).derivatives(6), [np.array(0.3)])
     np.testing.assert_allclose(found, [np.sin(0.3), *[np.exp(0.3)] * 6], rtol=1e-12)
 
@@ -387,7 +396,7 @@ def test_an_order_that_is_too_high_is_refused() -> None:
 
 
 def test_values_of_one_view_share_graphs() -> None:
-    """Jets of different orders of one program do not affect each other."""
+    """Jets of order 1 and 3 of one program, which share its graphs, agree on the first coefficient."""
     p: Any = load(CALLS)
     one, three = p.jet(1, "arg0"), p.jet(3, "arg0")
     x, i, c = np.array(0.3), np.array(0, np.int32), np.array([1.0, 0.5, -2.0])

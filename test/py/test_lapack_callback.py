@@ -1,4 +1,4 @@
-"""Factorizations by NumPy in a callback: values, failures, loops, threads, errors, and unsupported targets."""
+"""Tests factorizations that compiled programs compute by a callback to NumPy: values, failures, threads and errors."""
 
 import subprocess
 import sys
@@ -42,18 +42,18 @@ CALLBACK = "callback"
 
 
 def compiled(function: Callable[..., Any], *arguments: Array, target: str = "cpu") -> tiduc.Executable:
-    """A JAX function, exported and compiled with LAPACK as a callback."""
+    """Exports a JAX function, and compiles it with factorizations by callbacks to LAPACK."""
     return tiduc.load(exported(function, *arguments)).compile(target, lapack=CALLBACK)
 
 
 def close(y: Array, x: Array) -> bool:
-    """Whether each row equals its reference up to a few roundings of the row's largest number."""
+    """Whether each row of y equals that of x up to a few roundings of the largest number in the row."""
     most = np.max(np.abs(x), -1, keepdims=True)
     return bool(np.all(np.abs(y - x) <= 8 * LIMIT * np.finfo(x.dtype).eps * most))
 
 
 def factors(x: Any, h: Any, p: Any) -> Any:
-    """NumPy's factorizations of general, Hermitian, and positive definite matrices."""
+    """Factorizations of a general matrix x, a Hermitian matrix h, and a positive definite matrix p."""
     return (
         *jnp.linalg.svd(x),
         *jnp.linalg.svd(jnp.swapaxes(x, -1, -2), full_matrices=False),
@@ -70,9 +70,9 @@ def factors(x: Any, h: Any, p: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", [slow(np.float32), slow(np.float64), slow(np.complex64), np.complex128])
 def test_batches_of_hard_matrices(dtype: Any) -> None:
-    """For all ranks and scales, backward errors are as small as LAPACK's.
+    """For matrices of all ranks and scales, factorizations by the callback have backward errors like LAPACK's.
 
-    Eigenvalues without eigenvectors are equal.
+    Eigenvalues are equal with and without eigenvectors.
     """
     x, h, p = general(dtype, 5, 4), hermitian(dtype, 4), positive(dtype, 4)
     run = compiled(factors, x, h, p)
@@ -95,7 +95,7 @@ def test_batches_of_hard_matrices(dtype: Any) -> None:
 
 @pytest.mark.slow
 def test_values_of_the_loops() -> None:
-    """These results do not depend on the choice of vectors, and therefore equal those of the compiled loops."""
+    """The callback gives the results of the compiled loops, for results that do not depend on a choice of vectors."""
     a = normal(np.float64, 2, 5, 5)
 
     def numbers(a: Any) -> Any:
@@ -113,7 +113,7 @@ def test_values_of_the_loops() -> None:
 
 
 def test_values_of_numpy() -> None:
-    """Compares a batch of matrices with NumPy, including the signs of QR."""
+    """For a batch of matrices, the callback gives NumPy's results, including the signs of QR."""
     a = normal(np.float64, 2, 5, 5)
     s = a @ adjoint(a) + np.eye(5)
 
@@ -131,18 +131,21 @@ def test_values_of_numpy() -> None:
 
 
 def test_info() -> None:
-    """The `info` of a positive definite, an indefinite, a singular and a NaN matrix equals that of the loops."""
+    """For matrices for which factorizations fail, the callback gives the `info` of the compiled loops.
+
+    The matrices are positive definite, indefinite, singular, and with a NaN.
+    """
     x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile(lapack=CALLBACK)(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
     upper = np.triu_indices(4, 1)
-    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read do not change
+    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read are returned unchanged
     assert np.array_equal(y[1, :, 1], [0, np.sqrt(2), 0, 0]) and np.isnan(y[1, 2:, 2]).all()
 
 
 def test_columns_before_a_failure() -> None:
-    """The columns of the leading positive definite part are correct."""
+    """If a Cholesky factorization fails at column k, the columns before k are correct, and the others are NaN."""
     cholesky, *_ = FUNCTIONS["cholesky"]
     for k in range(7):
         a = normal(np.complex128, 7, 7)
@@ -156,7 +159,10 @@ def test_columns_before_a_failure() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
 def test_products_of_reflections(dtype: Any) -> None:
-    """Products from both sides for all matrices of `general`, with some tau zero; an infinite tau gives NaN."""
+    """Products of Householder reflections from QR factorizations are orthogonal and accurate.
+
+    Some tau are zero. An infinite tau gives NaN for its matrix only.
+    """
     x, c = general(dtype, 40, 7), normal(dtype, 13, 40, 3)
     packed, tau = FUNCTIONS["qr"][0](x)
     assert np.any(tau == 0)
@@ -171,7 +177,7 @@ def test_products_of_reflections(dtype: Any) -> None:
 
 
 def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the matrix for which LAPACK fails gets a nonzero `info` and NaN."""
+    """If LAPACK does not converge for one matrix of a batch, only this matrix gets a nonzero `info` and NaN."""
     original = np.linalg.eigh
 
     def eigh(x: Array) -> Any:
@@ -187,7 +193,7 @@ def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(a: Any, count: Any) -> Any:
-    """A loop that runs one of two factorizations in each iteration."""
+    """A loop with `count` iterations, each of which computes one of two factorizations."""
 
     def by_values(x: Any) -> Any:
         w, v = jnp.linalg.eigh(x)
@@ -202,7 +208,7 @@ def steps(a: Any, count: Any) -> Any:
 @pytest.mark.more
 @pytest.mark.parametrize("target", [slow("cpu"), "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
-    """A data-dependent loop with conditionals gives the right values if eight threads call it.
+    """A loop of data-dependent length that calls factorizations gives the right values if eight threads call it.
 
     A call with NaN returns NaN.
     """
@@ -230,7 +236,7 @@ def test_loops_and_threads(target: str) -> None:
 
 @pytest.mark.slow
 def test_gradient_of_a_batch_in_a_loop() -> None:
-    """The derivative contains the primal's ops, so both of its loops use the callback."""
+    """The gradient of a loop with factorizations equals JAX's, and calls the callback."""
 
     def loss(a: Any) -> Any:
         def body(x: Any, _: Any) -> Any:
@@ -265,7 +271,7 @@ def roots() -> tiduc.Executable:
 
 
 def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors are raised once, as tiduc's errors. KeyboardInterrupt is passed on. The module can be called again."""
+    """An error in the callback raises TiducError, and KeyboardInterrupt is passed on. The module stays usable."""
     error: list[BaseException] = [MemoryError("no 9 GiB are free")]
 
     def fails(_: Array) -> Any:
@@ -293,7 +299,7 @@ def test_another_runtime_names_the_missing_module(roots: tiduc.Executable) -> No
 
 
 def test_the_runtime_alone(roots: tiduc.Executable, tmp_path: Path) -> None:
-    """A compiled file needs only NumPy and IREE's runtime."""
+    """A compiled file with callbacks runs with `tiduc.runtime` alone, without MLIR."""
     roots.save(tmp_path / "roots.vmfb")
     code = f"""
 import sys, numpy, tiduc.runtime
@@ -320,7 +326,7 @@ def test_targets_other_than_cpus(target: str, tmp_path: Path) -> None:
 
 
 def test_at_a_shell(tmp_path: Path) -> None:
-    """No file is written for a refused target. A module may have both parameters and the callback."""
+    """`tiduc compile --lapack=callback` refuses CUDA and writes no file, and works together with --parameters."""
     (tmp_path / "f.mlir").write_text(ROOTS)
     write_weights(tmp_path / "x.irpa", {"x": np.diag([3.0, 1, 2])})
     words = "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"
@@ -333,7 +339,7 @@ def test_at_a_shell(tmp_path: Path) -> None:
 
 
 def test_runs_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """`tiduc run` compiles like `tiduc compile`. The option is refused for compiled modules and for XLA."""
+    """`tiduc run --lapack=callback` calls NumPy. The option is refused for compiled modules and for XLA."""
     monkeypatch.chdir(tmp_path)
     Path("f.mlir").write_text(ROOTS)
     tiduc.load(ROOTS).compile(lapack=CALLBACK).save("f.vmfb")
@@ -359,7 +365,7 @@ func.func @main(%w: tensor<2x2xf64>) -> tensor<f64> {
 
 
 def test_training_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a training step whose factorization uses the callback."""
+    """A training step that the command compiles with --lapack=callback calls NumPy's Cholesky factorization."""
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(MODEL)
     options = ["--loss=none", "--train=w", "--lapack=callback", "-o", "step.vmfb"]

@@ -1,4 +1,4 @@
-"""Arrays larger than 64 MiB with several threads, in VM modules and in the runtime."""
+"""Tests calls with arrays larger than 64 MiB on several threads: in VM modules, and in the runtime."""
 
 import re
 import resource
@@ -66,4 +66,4 @@ def test_calls_keep_the_memory_of_large_arrays() -> None:
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
         assert y[0] == np.float32(x) and y[17] == np.float32(17 + x)
         del y
-    assert faults < 1000  # an array on new pages would cause 17,579
+    assert faults < 1000  # newly allocated pages would cause 17,579 faults

@@ -1,4 +1,4 @@
-"""The variables of launchers, and processes that join others."""
+"""Tests the environment variables of launchers of distributed programs, and how a process joins the other processes."""
 
 import os
 
@@ -91,7 +91,7 @@ def test_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_of_joining_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process does not end: the caller may handle the error."""
+    """If joining fails, `joined` raises the error instead of ending the process, so that the caller may handle it."""
 
     def fail(*arguments: object) -> None:
         raise TiducError("the engine xla needs JAX")

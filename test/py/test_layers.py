@@ -92,7 +92,7 @@ DIALECT = ("ops", "mlir", "graph", "shapes", "facts", "dynamic", "emitters", "co
 
 
 def layer(module: str, layers: Layers = LAYERS) -> str:
-    """The layer of a module."""
+    """The name of the layer to which a module belongs."""
     return next(
         name
         for name, (roots, _) in layers.items()
@@ -101,7 +101,7 @@ def layer(module: str, layers: Layers = LAYERS) -> str:
 
 
 def files() -> dict[str, Path]:
-    """All files of the package, by module name."""
+    """All source files of the package tiduc, by module name."""
     paths = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -114,16 +114,16 @@ def files() -> dict[str, Path]:
 
 
 def imports(source: str, local: bool = False) -> list[tuple[int, str]]:
-    """The modules, and names in modules, that a file imports at any nesting depth, each with its line.
+    """The lines and names of all imports of a file, at any nesting depth. A name is that of a module or in a module.
 
-    If `local`, only the imports inside functions.
+    If `local` is set, returns only the imports inside functions.
     """
     return [(line, name) for line, name, inside in _imports(source) if inside or not local]
 
 
 @cache
 def _imports(source: str) -> list[tuple[int, str, bool]]:
-    """The imports of a file: their lines, their names, and whether they are inside functions."""
+    """The imports of a file: for each, its line, the imported name, and whether it is inside a function."""
     names = []
 
     def walk(tree: ast.AST, inside: bool) -> None:
@@ -148,7 +148,7 @@ def module_of(imported: str, known: dict[str, Path]) -> str:
 
 
 def graph(known: dict[str, Path]) -> dict[str, set[str]]:
-    """The modules of tiduc that each module imports, anywhere in its file."""
+    """Maps each module to the modules of tiduc that it imports anywhere in its file."""
     return {
         module: {
             module_of(imported, known)
@@ -160,7 +160,7 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules of an import cycle, from a module back to the same module; empty if there is no cycle."""
+    """The modules of an import cycle. The first module is also the last. Returns [] if there is no cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -170,7 +170,7 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
 
 def room_violations(module: str, source: str) -> list[str]:
-    """Messages about the imports of a file of backends/iree that its room forbids."""
+    """A message for each import of a file of backends/iree that is forbidden in the file's folder ("room")."""
     name = layer(module.removeprefix(f"{IREE}."), ROOMS)
     allowed = {name, *ROOMS[name][1]}
     return [
@@ -182,7 +182,7 @@ def room_violations(module: str, source: str) -> list[str]:
 
 
 def violations(module: str, source: str) -> list[str]:
-    """Messages about the imports of a file that its layer, or its room of backends/iree, forbids."""
+    """A message for each import of a file that is forbidden in its layer, or in its folder of backends/iree."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
     names = room_violations(module, source) if module.startswith(f"{IREE}.") else []
@@ -314,7 +314,7 @@ def test_imports() -> None:
 
 
 def room(module: str) -> str | None:
-    """The room of dialect/ that contains a module. None for files directly in dialect/, and for other packages."""
+    """The folder of dialect/ that contains a module. Returns None for files in dialect/ itself or in other packages."""
     parts = module.split(".")
     return parts[2] if parts[:2] == ["tiduc", "dialect"] and len(parts) > 2 and parts[2] in DIALECT else None
 

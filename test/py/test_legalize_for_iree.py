@@ -1,4 +1,7 @@
-"""`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE without tiduc."""
+"""Ops that `tidu-legalize-for-iree` rewrites give the specified values on IREE.
+
+test_iree_faults.py tests that IREE fails without the rewrites.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ def legalized(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Joined:
-    """All cases as one function, which compiles faster than many functions."""
+    """Fixture: the selected cases, compiled as one function, because that is faster than compiling many functions."""
     names = selected(request, "test_rewritten") | {"atan2"}  # another test runs `atan2`
     cases = {name: case for name, case in CASES.items() if name in names}
     text, counts = joined(function(name, case) for name, case in cases.items())
@@ -42,7 +45,7 @@ def rewritten(request: pytest.FixtureRequest) -> Joined:
 def agrees(y: Array, case: Case) -> bool:
     if case.rtol == 0:
         return bool(np.array_equal(y, case.expected, equal_nan=y.dtype.kind in "fc"))
-    # FFTs, Cholesky, solves: elements near 0 are sums of larger numbers, so their error is absolute.
+    # In FFTs, Cholesky factors and solutions, elements near 0 are sums of larger terms. Their error is absolute.
     nearly = case.rtol if 1e-14 < case.rtol < 1e-9 else 0
     return bool(np.allclose(y, case.expected, rtol=case.rtol, atol=nearly, equal_nan=True))
 
@@ -85,7 +88,7 @@ def test_rewritten(rewritten: Joined, name: str) -> None:
     ],
 )
 def test_refused(body: str, place: int, reason: str) -> None:
-    """The refusal names the op and its location, before the compiler starts."""
+    """An unsupported op is refused before the compiler starts. The error has the location of the op."""
     module = parse(
         f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{\n{body}\nreturn %x : tensor<f32>\n}}", "f.mlir"
     )
@@ -103,7 +106,7 @@ def test_hints_to_other_compilers_go() -> None:
 
 
 def test_programs_are_rewritten_before_they_are_compiled() -> None:
-    """`Program.compile` rewrites ops before the compiler runs, also in derivatives."""
+    """`Program.compile` applies the rewrites to derivatives: the VJP of a Cholesky factorization runs on IREE."""
     program = tiduc.load(function("main", CASES["cholesky"]))
     x, *_ = CASES["cholesky"].arguments
     y, dx = program.vjp().compile()(x, np.broadcast_to(np.eye(4), x.shape).copy())
@@ -112,7 +115,7 @@ def test_programs_are_rewritten_before_they_are_compiled() -> None:
 
 
 def test_dynamic_sizes() -> None:
-    """A dynamic dimension expands if its size, which is known only at run time, is 1."""
+    """A broadcast of a dynamic dimension is right for both sizes 1 and 2. Only a dimension of size 1 is expanded."""
     text = """func.func @main(%x: tensor<?x1xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
       %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
       %1 = stablehlo.constant dense<3> : tensor<1xi32>
@@ -130,7 +133,7 @@ def test_dynamic_sizes() -> None:
 
 
 def test_groups_on_gpus() -> None:
-    """Grouped convolutions become products of slices. The results equal those of the convolution on a CPU."""
+    """On GPUs, a grouped convolution becomes products of slices, with the results of the convolution."""
     module = parse(GROUPED)
     legalize_for_iree(module, cpu=False)
     text = stage(str)(module)
@@ -152,7 +155,7 @@ def test_nibbles_on_gpus_are_refused() -> None:
 
 
 def test_functions_of_constants() -> None:
-    """IREE without tiduc folds these ops at compile time, with a linker that has no sine of f64."""
+    """A sine of a constant in f64 is right. Without tiduc, IREE would evaluate it by code that it cannot link."""
     text = """func.func @main() -> tensor<2xf64> {
       %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
       %1 = stablehlo.sine %0 : tensor<2xf64>
@@ -169,7 +172,10 @@ def test_signs_of_zeros(rewritten: Joined) -> None:
 
 @pytest.mark.parametrize("entry", pipeline.PIPELINE, ids=lambda entry: entry.name)
 def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
-    """The module has a device mesh, like an export of JAX, and a function without a body, such as an import."""
+    """Each pass of the pipeline accepts a module with ops that are no functions, and with a function without a body.
+
+    A device mesh, as in exports of JAX, is such an op.
+    """
     module = parse("""
       sdy.mesh @mesh = <["a"=1]>
       func.func private @tiduc_lapack.f(tensor<3xf32>) -> tensor<3xf32>
@@ -193,9 +199,9 @@ def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
 
 
 def test_a_program_with_a_mesh(tmp_path: Path) -> None:
-    """The command compiles the program, also to a static library.
+    """A program with a device mesh compiles to a module and to a static library.
 
-    The library's function has the name of the program.
+    The function of the library has the name of the program's file.
     """
     path = tmp_path / "wave.mlir"
     path.write_text("""

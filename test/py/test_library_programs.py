@@ -1,4 +1,4 @@
-"""Programs as static libraries: loops, branches, random numbers, data as sizes. Host code is checked before kernels."""
+"""Tests programs as static libraries: loops, branches, random numbers, data-dependent sizes, and unsupported code."""
 
 import shutil
 import subprocess
@@ -71,13 +71,16 @@ NET = f"""func.func @main(%w: tensor<4x4xf32> {{tidu.name = "w"}}, %given: tenso
 {{-#
   dialect_resources: {{ builtin: {{ table: "0x04000000{RNG.standard_normal((8, 256), np.float32).tobytes().hex()}" }} }}
 #-}}"""
-"""A loop over branches, whose trip count is an input; noise, dropout and a sample; and a constant of 8 KiB."""
+"""A program with a loop of `n` iterations and a branch, noise, dropout, a random sample, and a constant of 8 KiB."""
 
 
 @needs_gcc
 @pytest.mark.more
 def test_a_step_with_loops_branches_and_draws(tmp_path: Path) -> None:
-    """Two steps of the library equal two steps of the module bit for bit. The seed determines all random numbers."""
+    """Two training steps of a static library equal two steps of a VM module, bit for bit.
+
+    Each step draws other random numbers, which the seed determines.
+    """
     step = train_step(load(NET), "mse", "adam", train=["w"], seed=3)
     names, outputs = [port.name for port in step.inputs], [port.name for port in step.outputs]
     arrays = {
@@ -109,7 +112,10 @@ ROW = """func.func @main(%x: tensor<3x4xf32>) -> (tensor<1x4xf32>, tensor<2xi32>
 @needs_gcc
 @pytest.mark.more
 def test_a_library_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Host code copies slices, constants and arguments without kernels. The object file is empty, and can be linked."""
+    """A program that only copies slices, constants and arguments becomes a library without kernels.
+
+    Its object file contains no code, and can be linked.
+    """
     x = RNG.standard_normal((3, 4), np.float32)
     row, constant, whole = run_library(load(ROW), [x], tmp_path, offset=4)
     np.testing.assert_array_equal(row, x[1:2])
@@ -128,13 +134,13 @@ SIZES = """func.func @main(%n: tensor<1xi32>, %m: tensor<1xi32>) -> tensor<i32> 
     : (tensor<?xi32>, tensor<i32>) -> tensor<i32>
   return %r : tensor<i32>
 }"""
-"""A sum of squares of arrays whose sizes are data."""
+"""A sum of products of two arrays whose sizes are the values of the arguments."""
 
 
 @needs_gcc
 @pytest.mark.more
 def test_sizes_that_are_data(tmp_path: Path) -> None:
-    """The library accepts any equal sizes, and returns status 6 if the sizes differ."""
+    """A library whose arguments are the sizes of arrays accepts any equal sizes, and returns 6 if they differ."""
 
     def given(*sizes: int) -> list[np.ndarray]:
         return [np.array([size], np.int32) for size in sizes]
@@ -147,7 +153,10 @@ def test_sizes_that_are_data(tmp_path: Path) -> None:
 def test_host_code_is_refused_before_kernels_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the op of host code that cannot be translated, and the line of the program that needs it."""
+    """Host code that cannot be translated is refused before kernels are compiled.
+
+    The error names the op of the host code and the file of the program.
+    """
     monkeypatch.delitem(host._TRANSLATE, "cf.assert")
     phases: list[str] = []
     reached = ObjectFile.reached

@@ -1,6 +1,7 @@
-"""`tidu.solver` and `tidu.linear_solve`: derivatives by Krylov methods, compared with dense solves and with loops.
+"""Tests `tidu.solver` and `tidu.linear_solve`, by which derivatives solve linear systems by Krylov methods.
 
-Also their import from `jax.lax.custom_linear_solve` and `jax.lax.custom_root`.
+The derivatives are compared with dense solves and with differentiated loops. Some programs are imported from
+`jax.lax.custom_linear_solve` and `jax.lax.custom_root`.
 """
 
 import importlib.util
@@ -30,7 +31,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def linear(size: int, options: str, element: str = "f64") -> str:
-    """A program whose function `@solve` names a system A x = b. The function itself is wrong, its transpose is not."""
+    """A program whose function `@solve` declares that it solves A x = b.
+
+    The function returns b instead, but its derivatives are computed from the declared system.
+    """
     v, m = f"tensor<{size}x{element}>", f"tensor<{size}x{size}x{element}>"
     return f"""
 func.func @main(%a: {m} {{tidu.name = "a"}}, %b: {v} {{tidu.name = "b"}}) -> {v} {{
@@ -55,7 +59,7 @@ def method(name: str) -> str:
 
 
 def check(text: str, derivative: str, name: str) -> None:
-    """Asserts that derivatives by the Krylov method `name` equal derivatives of the ops that solve the equation."""
+    """Compares derivatives by the Krylov method `name` with derivatives of the loop that solves the equation."""
     derive = test_root.DERIVATIVES[derivative]
     solved = text.replace(ROOT, SOLVED.replace("METHOD", name))
     implicit, explicit = derive(load(solved)), derive(load(text.replace(ROOT, "")))
@@ -80,7 +84,7 @@ def test_roots(derivative: str, name: str, text: str) -> None:
 
 @pytest.mark.more
 def test_on_iree() -> None:
-    """Runs, on the default engine, a derivative that was written as text and differentiated again."""
+    """The JVP of a VJP that was printed and parsed gives the derivatives of the loop, on IREE."""
     solved = test_root.FIXED_POINT.replace(ROOT, SOLVED.replace("METHOD", "gmres"))
     arguments = [np.array(0.4), np.array([0.4, 0.9])]
     ct, dx = np.array([1.0, -0.5]), [np.array(0.3), np.array([0.2, -1.0])]
@@ -128,7 +132,7 @@ OF_METHOD = {
     "bicgstab": {"dominant", "definite", "tiny", "huge", "the identity"},
     "cg": {"definite", "the identity"},
 }
-"""The matrices for which each method must find the solution. For others, the result may be NaN, but not wrong."""
+"""The matrices for which each method must find the solution. For others, it may return NaN, but not a wrong result."""
 
 
 @pytest.mark.more
@@ -162,10 +166,10 @@ def test_element_types(element: str) -> None:
 
 @pytest.mark.more
 def test_options() -> None:
-    """Few iterations and a coarse tolerance: the loops end earlier, and a result that is not good enough is NaN."""
+    """With two iterations and a tolerance of 1e-3, a simple system is solved, and the result of a hard one is NaN."""
     options = ', tidu.solver = {method = "gmres", tolerance = 1.0e-3 : f64, iterations = 2 : i64}'
     program = load(linear(5, options)).vjp(["b"])
-    assert "tensor<2x5xf64>" in program.text  # two directions
+    assert "tensor<2x5xf64>" in program.text  # the two basis vectors of gmres
     good, bad = np.diag([1.0, 1, 2, 2, 2]), np.diag([1.0, 9, -30, 50, 3])
     for a, is_good in ((good, True), (bad, False)):
         (_, x) = run(program, [a, np.zeros(5), np.ones(5)])
@@ -227,7 +231,7 @@ def _by_gmres(a: Any, b: Any) -> Any:
 
 
 def _by_matrix(a: Any, b: Any) -> Any:
-    """A direct solver, whose ops are differentiated."""
+    """Solves (a + 9 I) x = b by a direct method, whose ops are differentiated."""
     return jnp.linalg.solve(a + 9 * jnp.eye(6), b)
 
 
@@ -252,7 +256,10 @@ SOLVERS: dict[str, Callable[..., Any]] = {
 
 
 def _reference(name: str, a: Any, b: Any) -> Any:
-    """The solver by a matrix; JAX cannot transpose the derivative of a root whose tangents gmres solves for."""
+    """The result of the solver `name`, computed by a direct method with a matrix.
+
+    JAX cannot transpose the derivative of a root if gmres computes its tangents.
+    """
     if "root" in name:
         return SOLVERS["a root by a matrix"](a, b)
     matrix = a @ a.T if name == "cg" else a
@@ -291,7 +298,7 @@ LAYERS += [pytest.param(name, marks=pytest.mark.slow) for name in ("quadratic pr
 @pytest.mark.more
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_example(name: str) -> None:
-    """Gradients by implicit differentiation equal the gradients of the loops."""
+    """In the example, the gradients of a layer by implicit differentiation equal the gradients of its unrolled loop."""
     spec = importlib.util.spec_from_file_location("implicit_layers", EXAMPLES / "implicit_layers.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

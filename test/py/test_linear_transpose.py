@@ -1,4 +1,4 @@
-"""linear_transpose: the transpose of a linear graph, especially if outputs and inputs coincide."""
+"""Tests `linear_transpose`, which transposes a linear graph, also if an output of the graph is an input."""
 
 import re
 from dataclasses import replace
@@ -66,7 +66,7 @@ def linear_of(view: Any, name: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
 
 
 def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
-    """The linear map at POINT, applied to `values`, with zeros for inactive outputs."""
+    """Applies the linear map at POINT to `values`. The results of inactive outputs are zeros."""
     wanted = [x for x in linear.outputs if x is not None]
     results = iter(numbers(view, wanted, POINT | dict(zip(linear.keys, values, strict=True))))
     return [np.zeros(3) if x is None else next(results) for x in linear.outputs]
@@ -100,7 +100,7 @@ def test_twice_gives_the_map_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["a chain", "shapes"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
-    """Without sums, transposing twice gives the same lowered text, except for names of inputs."""
+    """For programs without sums, transposing twice gives the original lowered text, except for names of inputs."""
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name, (wrt,))
     twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
@@ -112,7 +112,10 @@ def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("key", ["x", "y"])
 def test_a_part_of_the_map(name: str, key: str) -> None:
-    """Transposes toward one input equal parts of the whole transpose, from all outputs and from each output."""
+    """The transpose with respect to one input equals the corresponding output of the whole transpose.
+
+    It is also the sum of the transposes of the single outputs, and the adjoint of the linear map.
+    """
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name)
     n, wrt = ["x", "y"].index(key), [("F", key)]
@@ -132,7 +135,10 @@ def test_a_part_of_the_map(name: str, key: str) -> None:
 
 
 def test_a_part_of_a_call() -> None:
-    """A callee is linear in both arguments. The cotangent of the argument that is not requested is left out."""
+    """The transpose of calls with respect to y is right, and computes only the cotangent of y.
+
+    Both arguments of the called function depend on y.
+    """
     text = """
     func.func private @f(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> attributes {no_inline} {
       %0 = stablehlo.multiply %x, %y : tensor<3xf64>
@@ -156,7 +162,7 @@ def test_a_part_of_a_call() -> None:
 
 
 def test_a_transposed_graph_can_be_differentiated() -> None:
-    """A transposed graph is an ordinary linear graph, which can be linearized and transposed."""
+    """A transposed graph can be linearized with respect to its cotangent; the result is the linear map itself."""
     view = view_of(PROGRAMS["fan-out"])
     back = linear_transpose(view, linear_of(view, "fan-out", ("x",)), OPSET)
     second = linearize(view, list(back.outputs), list(back.keys), OPSET)
@@ -172,7 +178,7 @@ def test_a_transposed_graph_can_be_differentiated() -> None:
 
 
 def test_seeds_add_up() -> None:
-    """Two outputs have the same tangent, -x, so their seeds are summed."""
+    """The transpose sums the cotangents of two outputs that have one tangent, -dx, and of the output x."""
     view = view_of(function(op("%0 = stablehlo.negate %x"), op("%1 = stablehlo.negate %x"), outputs="%0 %1"))
     linear = linearize(view, [("F", "v0"), ("F", "v1"), ("F", "x")], ["x"], OPSET)
     back = linear_transpose(view, linear, OPSET)
@@ -184,7 +190,7 @@ def test_seeds_add_up() -> None:
 
 
 def test_one_tangent_returned_twice() -> None:
-    """In this text, both outputs of the linear graph are its input."""
+    """The transpose of a linear graph that returns its input twice sums both cotangents."""
     linear = """
     "tidu.graph"() ({
     ^bb0(%dx: tensor<3xf64>):
@@ -219,7 +225,10 @@ def test_an_input_that_no_output_needs() -> None:
 
 
 def test_masks_are_not_needed() -> None:
-    """Native passes may drop masks. Without masks, values that depend on an input are active."""
+    """The transpose is right if the masks `tidu.active` are missing, because MLIR's passes may drop them.
+
+    Without masks, all values that depend on an input of the linear graph are active.
+    """
     view = view_of(PROGRAMS["fan-out"])
     linear_of(view, "fan-out", ("x",))
     text = str(view.module)
@@ -231,7 +240,10 @@ def test_masks_are_not_needed() -> None:
 
 
 def test_masks_of_another_graph_are_plain_attributes() -> None:
-    """Toward x, the first-order tangent is a coefficient of the transpose, although its op has an active mask."""
+    """The transpose of a second-order linear graph treats the first-order tangent as a coefficient.
+
+    It ignores the masks of ops of the first-order graph, which say that this tangent is active.
+    """
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), ["x"], OPSET)
@@ -267,11 +279,14 @@ def test_a_product_of_two_tangents() -> None:
     assert "unsupported transpose AD rule for stablehlo.multiply" in str(error.value)
     assert "a product of two active values is not linear" in str(error.value)
     assert re.match(r"-:\d+:\d+: error", str(error.value))
-    assert str(view.module) == before  # a refused transpose leaves nothing in the view
+    assert str(view.module) == before  # a refused transpose adds no graph to the view
 
 
 def test_a_closed_graph_stays_as_it_is() -> None:
-    """Each transpose has its own masks. For the product below, they flag only x, or both operands, which is refused."""
+    """Transposing a closed graph with respect to different inputs does not change the graph.
+
+    With respect to x, the product below has one active operand. With respect to both inputs, it is refused.
+    """
     text = function(op("%0 = stablehlo.multiply %x, %y"), op("%1 = stablehlo.negate %0"), outputs="%1")
     view = view_of(text)
     closed = view.graph("F")
@@ -309,7 +324,7 @@ def test_an_op_set_without_the_rule() -> None:
 
 
 def test_rules_are_called_only_for_ops_with_cotangents() -> None:
-    """An output without a seed adds no ops. Ops that reach only such outputs need no rule."""
+    """Ops that affect no output need no transpose rule: here, the exponential has none."""
     bare = replace(OPSET, transpose_rules={"stablehlo.negate": OPSET.transpose_rules["stablehlo.negate"]})
     linear = """
     "tidu.graph"() ({
@@ -361,7 +376,10 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_cotangents_of_empty_arrays_are_symbolic_zeros(name: str) -> None:
-    """A constant zero would not be a valid output of a linear graph."""
+    """The graphs of a VJP are valid if the cotangent of an empty array is zero.
+
+    Such a cotangent must be a symbolic zero, because a constant would not be a valid output of a linear graph.
+    """
     operand, op_ = EMPTY[name]
     result = op_.rpartition("-> ")[2]
     text = f"func.func @main(%x: {operand}) -> {result} {{\n{op_}\nreturn %y : {result}\n}}"

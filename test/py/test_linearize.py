@@ -1,4 +1,4 @@
-"""linearize: references instead of copies, symbolic zeros, residuals, and views of linear graphs of any order."""
+"""Tests `linearize`: references to other graphs instead of copies, symbolic zeros, residuals, and higher orders."""
 
 import itertools
 from typing import Any
@@ -37,7 +37,7 @@ def test_worked_example() -> None:
     assert [line.split(" = ")[1].split()[0] for line in linear_ops(text)] == ["stablehlo.multiply"] * 2
     assert text.count("tidu.external") == 2 and "@F0::@a" in text and "@F0::@p3" in text
     assert "tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]" in text
-    assert text_of(view, "F0") == primal  # already has a name, so no name is added
+    assert text_of(view, "F0") == primal  # the value that L0 reads already has a name, so F0 does not change
 
 
 def test_residuals_are_primal() -> None:
@@ -59,7 +59,7 @@ def test_names_and_fresh_ones() -> None:
 
 
 def test_only_ops_that_outputs_need_are_visited() -> None:
-    """Ops need no rule if they have no tangent, or if no output depends on them."""
+    """An op without a JVP rule causes an error only if a tangent reaches it and a requested output depends on it."""
     body = (
         f"%0 = stablehlo.exponential %x : {F64}\n"
         + named("%0", "e")
@@ -163,7 +163,7 @@ def test_no_tangent_passes_through_integers() -> None:
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide", "power", "maximum", "atan2"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
-    """For an inactive operand, no array of zeros is emitted."""
+    """The linear graph of a binary op with one inactive operand has no zeros and no additions."""
     body = f"%0 = stablehlo.{op} %x, %y : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["x", "y"], body, ["%0"]))
     linearize(view, [("F", "v")], [wrt], OPSET)
@@ -177,7 +177,7 @@ def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
 
 
 def test_references_through_graphs_and_modules() -> None:
-    """The derivative of log(exp(a x)) is a, even if the two ops are in different modules."""
+    """The derivative of log(exp(a x)) with respect to x is a, even if both ops are in different graphs and modules."""
     body = external("%e", "@F0::@p3") + f"%0 = stablehlo.log %e : {F64}\n" + named("%0", "l")
     second = graph("F2", ["x"], external("%l", "@F1::@l") + named("%l", "m"), ["%l"])
     view = view_of(EXP_AX, graph("F1", [], body, ["%0"]), second)
@@ -190,9 +190,10 @@ def test_references_through_graphs_and_modules() -> None:
 @pytest.mark.parametrize("mode", ["".join(m) for n in (1, 2, 3) for m in itertools.product("FR", repeat=n)])
 @pytest.mark.parametrize("reload", [False, True])
 def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
-    """Each order linearizes the graph of the previous order, and refers to values of other graphs.
+    """The third derivative of exp(a x) in each mode is right if graphs are not merged between the orders.
 
-    With `reload`, the module is printed and parsed between the orders.
+    The graph of each order refers to values of earlier graphs. If `reload` is set, the module is printed and parsed
+    between the orders.
     """
     view, value, key, seeds = view_of(EXP_AX), ("F0", "p3"), "x", {}
     for letter in mode:
@@ -222,7 +223,7 @@ def test_mixed_derivatives_in_either_order() -> None:
 
 
 def test_derivative_toward_a_tangent() -> None:
-    """A linear graph is linear in its tangent, which is an ordinary input."""
+    """A linear graph can be linearized with respect to its tangent. The second derivative is a symbolic zero."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), [*one.keys], OPSET)
@@ -269,7 +270,7 @@ ELEMENTWISE = sorted(name for name, form in OPSET.forms.items() if form == "elem
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_emitted_ops_have_rules(name: str) -> None:
-    """Each op that a rule emits has rules: differentiates three times in forward mode, then in reverse mode."""
+    """Ops that rules emit have rules: three derivatives in forward mode and one in reverse mode succeed."""
     derived = 0
     for count, element in itertools.product((1, 2, 3), ("f64", "complex<f64>")):
         t = f"tensor<2x{element}>"
@@ -286,7 +287,7 @@ def test_emitted_ops_have_rules(name: str) -> None:
         try:
             first = p.jvp()
         except Unsupported:
-            continue  # the refusal is for this op
+            continue  # the op itself has no rule for these operands
         first.jvp(0).jvp(0).vjp(0)
         derived += 1
     assert derived

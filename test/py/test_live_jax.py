@@ -1,4 +1,4 @@
-"""`tiduc.jit`: functions of JAX that tiduc compiles when they are called, against `jax.jit`."""
+"""Compares `tiduc.jit`, which compiles JAX functions when they are called, with `jax.jit`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def layer(p: Any, x: Any, *, scale: float = 2.0) -> Any:
 
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The functions that were imported."""
+    """Fixture: a list to which each function is appended when tiduc imports it."""
     seen: list[Any] = []
     imported = jax_functions.from_jax
 
@@ -51,7 +51,7 @@ def test_each_structure_shape_and_type_is_compiled_once(traced: list[Any]) -> No
         ((PARAMS, X[:2]), {}, 2),
         ((PARAMS, X), {"scale": 3.0}, 3),
         ((PARAMS, X), {"scale": 4.0}, 3),
-        ((PARAMS, X), {"scale": np.float32(4.0)}, 4),  # not weakly typed
+        ((PARAMS, X), {"scale": np.float32(4.0)}, 4),  # a NumPy scalar is not weakly typed
     ):
         agree(f(*arguments, **keywords), jax.jit(layer)(*arguments, **keywords))
         assert len(traced) == count

@@ -1,4 +1,4 @@
-"""`torch.compile(backend="tiduc")` and `tiduc.grad`, against PyTorch without compilation."""
+"""Compares `torch.compile(backend="tiduc")` and `tiduc.grad` with PyTorch without compilation."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ STRICT = {"fallback": False}
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """Removes the graphs of earlier tests: PyTorch stops compiling a function after eight graphs."""
+    """Fixture: removes PyTorch's graphs of earlier tests, because it stops compiling a function after eight graphs."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     yield
@@ -84,7 +84,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 
 def outcome(function: Any, x: Any) -> list[Any]:
-    """The results, and the gradient of a linear combination of the results that require gradients."""
+    """The results of a function, and the gradient of a weighted sum of the results that require gradients."""
     x = x.clone().requires_grad_()
     results = torch.utils._pytree.tree_leaves(function(x))
     smooth = [y for y in results if isinstance(y, torch.Tensor) and y.requires_grad]
@@ -136,7 +136,7 @@ def test_inputs_that_change_in_place() -> None:
     f = compiled(lambda x, y: (x.mul_(2), y * 3)[1])
     assert torch.equal(
         f(shared, shared.view(4)), torch.full((4,), 6.0)
-    )  # PyTorch runs it: the inputs overlap
+    )  # the inputs overlap, so PyTorch runs the function
 
 
 def network() -> Any:

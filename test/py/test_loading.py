@@ -1,4 +1,4 @@
-"""`tiduc.load` accepts exported programs of JAX and PyTorch. For other objects and weights, errors say what to do."""
+"""`tiduc.load` accepts exported programs of JAX and PyTorch. For other objects, the error says what to do."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SIGNATURE = "(params['w']: 2x3xf32, x: 3xf32, k: f32) -> (result['loss']: f32)"
 
 @pytest.fixture(scope="module")
 def stages():
-    """The function, lowered and exported by JAX. Both forms drop the unused argument."""
+    """The function `loss`, both lowered and exported by JAX. Both forms lack the argument that is not used."""
     function = jax.jit(loss)
     return function.lower(*EXAMPLE, k=K), jax.export.export(function)(*EXAMPLE, k=K)
 

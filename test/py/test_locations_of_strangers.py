@@ -1,4 +1,4 @@
-"""Locations in a program may name any file. Diagnostics and compilers read only files that the user has named."""
+"""Locations in a program may name any file, but diagnostics and compilers read only files that the user has named."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def test_a_file_that_only_the_program_names(file: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_user_names(tmp_path: Path) -> None:
-    """A diagnostic shows the line of the file, even if several files are read."""
+    """A diagnostic shows the wrong line of a file that the user has named, even if a command reads several files."""
     (tmp_path / "f.mlir").write_text("func.func @main(")
     (tmp_path / "g.mlir").write_text("module {\n}\n")
     for arguments in (["jvp", "f.mlir"], ["link", "g.mlir", "f.mlir"]):
@@ -46,7 +46,10 @@ def test_a_file_that_the_user_names(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names")
 @pytest.mark.parametrize("resource", [False, True])
 def test_compilers_open_no_pipe(resource: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning about an op at this location would make IREE's compiler open the pipe and wait for a writer."""
+    """tiduc removes a location that names a pipe before IREE compiles the program.
+
+    A warning at this location would make IREE's compiler open the pipe and wait for a writer.
+    """
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe \u00e9")
     constant, data = "dense<[1.0, 2.0]>", ""

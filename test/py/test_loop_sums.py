@@ -1,4 +1,7 @@
-"""Sums of products that move out of loops: equal gradients, and sums that do not move."""
+"""Tests the rewrite that replaces a sum of products over the iterations of a loop by one product after the loop.
+
+Gradients must be equal. Some sums are not rewritten.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +23,7 @@ def normal(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def recurrent(n: int, batch: int, width: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A recurrent network that reads an input in each step. The reverse loop stacks the cotangents of the inputs."""
+    """A recurrent network that reads an input in each step. The reverse loop stores the cotangents of the inputs."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -33,7 +36,7 @@ def recurrent(n: int, batch: int, width: int) -> tuple[Callable[..., Any], list[
 
 
 def backwards(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A recurrent network whose primal loop counts down."""
+    """A recurrent network whose primal loop runs from the last input to the first."""
 
     def f(xs: Any, w: Any) -> Any:
         h, _ = lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), jnp.ones((2, 16)), xs, reverse=True)
@@ -43,7 +46,7 @@ def backwards(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def twice(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A recurrent network. A step multiplies by the weight twice, once transposed, and adds the weight once."""
+    """A recurrent network whose step reads the weight three times: in a product, transposed in a product, in a sum."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -55,7 +58,7 @@ def twice(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def batched(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop with batched products of matrices."""
+    """A loop with batched matrix products."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -98,7 +101,7 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def summed(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A primal loop that sums products. Both the final sum and the partial sums are used."""
+    """A primal loop that sums products of matrices. The function uses both the final sum and the partial sums."""
 
     def f(xs: Any, ys: Any) -> Any:
         def step(c: Any, xy: Any) -> Any:
@@ -134,13 +137,16 @@ def test_same_numbers(name: str) -> None:
 
 
 def products_in_loops(text: str) -> list[int]:
-    """The number of products in the body of each loop."""
+    """The number of matrix products in the body of each loop of a program."""
     bodies = [part.partition("\n    }")[0] for part in text.split("do {")[1:]]
     return [body.count("stablehlo.dot_general") for body in bodies]
 
 
 def test_stacked_factors() -> None:
-    """The sums move out: the loop stacks their factors anyway, or new stacks are smaller than the sum."""
+    """In these gradients, the products of the weight's gradient are computed after the loop.
+
+    Their factors are stored for all iterations anyway, or take fewer bytes than the sum.
+    """
     for name in ("moved", "one iteration", "long", "batched", "backwards"):
         function, arguments = PROGRAMS[name]
         text = grad(function, arguments)
@@ -149,7 +155,10 @@ def test_stacked_factors() -> None:
 
 
 def test_large_stacks_are_not_added() -> None:
-    """In a loop of 50 iterations, stacks of a factor would take more bytes than the sum, so the sum does not move."""
+    """If storing a factor for all iterations takes more bytes than the sum, the sum stays in the loop.
+
+    This is so for 50 iterations, but not for one.
+    """
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LoRA adapters: values compared with the formula, and training, files and merged weights with the library peft."""
+"""Compares values of LoRA adapters with the formula, and training, files and merged weights with the library peft."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,10 @@ def linear(type_: str = "f32", rows: str = "5") -> Model:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_, rows", [("f32", "5"), ("f64", "5"), ("bf16", "5"), ("f32", "?")])
 def test_values(type_: str, rows: str) -> None:
-    """y = W x + (alpha / r) B A x; before training, B is 0."""
+    """An adapted layer computes y = W x + (alpha / r) B A x, and so does the layer with merged weights.
+
+    Before training, B is 0.
+    """
     model = linear(type_, rows)
     adapted = with_lora(model, ["first"], rank=2, alpha=3.0, seed=1)
     x = RNG.standard_normal((5, 8)).astype(model.weights["first.weight"].dtype)
@@ -98,7 +101,10 @@ def test_refused(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_layers_in_another_order_for_inference() -> None:
-    """Two models list their weights in different orders. A layer's adapters have equal initial values in both."""
+    """A training step accepts a model for inference that lists the weights in another order.
+
+    The adapters of a layer have equal initial values in both models, and different layers have different ones.
+    """
 
     def two(first: str, second: str) -> Model:
         product = "(tensor<5x4xf32>, tensor<4x4xf32>) -> tensor<5x4xf32>"
@@ -121,7 +127,10 @@ def test_layers_in_another_order_for_inference() -> None:
 
 
 class Attention:
-    """Creates a network with linear layers and dropout. The class is local, because only some tests need torch."""
+    """`Attention(torch)` creates a network with linear layers and dropout.
+
+    The class of the network is local, because torch may not be installed.
+    """
 
     def __new__(cls, torch: Any) -> Any:
         class Net(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -140,7 +149,10 @@ class Attention:
 
 
 def inferred(torch: Any, tmp_path: Path) -> tuple[Any, Any]:
-    """An input, and its output by `infer` after ten training steps of the adapters. Saves the state in a file."""
+    """Trains adapters for ten steps by the command line, and saves the state in a file.
+
+    Returns an input, and its output by the model for inference.
+    """
     net = Attention(torch)
     for mode, count in (("train", 4), ("eval", 2)):
         exported = torch.export.export(getattr(net, mode)(), (torch.ones(count, 6, 16),))
@@ -189,7 +201,7 @@ def inferred(torch: Any, tmp_path: Path) -> tuple[Any, Any]:
 
 @pytest.mark.more
 def test_adapters_for_inference_and_export(tmp_path: Path) -> None:
-    """With --infer, trained adapters give peft's outputs, both as adapters and merged into the weights."""
+    """The output of a trained model for inference equals peft's, and merged weights equal peft's merged weights."""
     torch, peft = pytest.importorskip("torch"), pytest.importorskip("peft")
     (x, y), folder = inferred(torch, tmp_path), str(tmp_path)
     assert (
@@ -215,7 +227,10 @@ def test_adapters_for_inference_and_export(tmp_path: Path) -> None:
 
 @pytest.mark.more
 def test_training_is_that_of_peft(tmp_path: Path) -> None:
-    """200 steps start from peft's adapters. peft then reads the trained adapters, and merges them to equal weights."""
+    """200 training steps from peft's initial adapters give peft's losses and adapters.
+
+    peft can read the trained adapters, and merges them to equal weights.
+    """
     torch, peft = pytest.importorskip("torch"), pytest.importorskip("peft")
 
     class Attention(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""lower: emits StableHLO without graphs and masks, and without anything left to simplify."""
+"""Tests `lower`, which emits StableHLO without graphs and masks, and without ops that could be simplified."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ from tiduc.passes.structure.structure import structure
 
 M, C = "tensor<3x3xf64>", "tensor<3xcomplex<f64>>"
 CONJUGATE = "chlo.conj"
-"""The only op of CHLO in lowered derivatives: StableHLO has no conjugate, and the identities simplify a single op."""
+"""The only CHLO op in lowered derivatives. StableHLO has no conjugate, and a single op is easier to simplify."""
 ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f64>"
 
 
@@ -119,7 +119,7 @@ def constants(text: str) -> dict[str, str]:
 
 
 def leftovers(text: str) -> list[str]:
-    """The lines that should have been simplified: neutral operands, double negations, and ops without effect."""
+    """The lines of a program that could be simplified: neutral operands, double negations, and ops without effect."""
     number = constants(text)
     one = {x for x, v in number.items() if v in ("1.000000e+00", "(1.000000e+00,0.000000e+00)")}
     zero = {x for x, v in number.items() if v in ("0.000000e+00", "(0.000000e+00,0.000000e+00)")}
@@ -158,7 +158,7 @@ def test_nothing_is_left_to_simplify(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_native_passes_find_nothing(name: str) -> None:
-    """Neither MLIR's `cse`, which also removes dead ops, nor `canonicalize` changes the result."""
+    """MLIR's passes `cse` (which also removes dead ops) and `canonicalize` do not change a lowered derivative."""
     for mode, p in derivatives(PROGRAMS[name]).items():
         before = str(p)
         module = parse(before)
@@ -173,7 +173,7 @@ def test_lowering_again_changes_nothing(name: str) -> None:
 
 
 def test_the_detector_sees() -> None:
-    """`leftovers` detects each kind of line."""
+    """`leftovers` finds each kind of line that could be simplified, and no other line."""
     text = """
     %one = stablehlo.constant dense<1.000000e+00> : tensor<f64>
     %zero = stablehlo.constant dense<0.000000e+00> : tensor<f64>
@@ -197,7 +197,7 @@ def test_the_detector_sees() -> None:
 
 
 def test_no_dead_tangent_sweep() -> None:
-    """The VJP of two nested sines has two sines, two cosines and two products. The JVP has equal numbers of ops."""
+    """Both the VJP and the JVP of two nested sines have exactly two sines, two cosines and two products."""
     text = function(f"%0 = stablehlo.sine %x : {V}", f"%y = stablehlo.sine %0 : {V}")
     ops = body(str(load(text).vjp()))
     assert sorted(ops) == sorted(["sine", "sine", "cosine", "cosine", "multiply", "multiply"])
@@ -205,7 +205,7 @@ def test_no_dead_tangent_sweep() -> None:
 
 
 def test_a_linear_program_costs_nothing() -> None:
-    """The gradient of w . x with respect to w is x itself."""
+    """The gradient of w . x with respect to w needs no ops, because it is x itself."""
     text = function(
         ZERO,
         f"%p = stablehlo.multiply %x, %w : {V}",
@@ -218,7 +218,10 @@ def test_a_linear_program_costs_nothing() -> None:
 
 
 def test_masks_are_dropped_and_equal_ops_merge() -> None:
-    """The product exp(a x) dx occurs as a primal op and as a tangent op. Both merge."""
+    """Lowering drops the masks of tangents, so that equal ops of the first and second derivative merge.
+
+    One exponential remains.
+    """
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), list(one.keys), OPSET)
@@ -233,7 +236,7 @@ def test_attributes_and_name() -> None:
     flat = materialize_merge(view_of(EXP_AX), [("F0", "p3")], ["x", "a"], OPSET, name="f")
     text = str(lower(flat))
     assert "func.func @f(%arg0: tensor<f64>, %arg1: tensor<f64>) -> tensor<f64>" in text
-    assert str(lower(flat)) == text  # does not change the graph
+    assert str(lower(flat)) == text  # lowering did not change the graph
     parse(text)
 
 
@@ -262,7 +265,7 @@ QUANTIZED = function(
 
 @pytest.mark.parametrize("text", [NOTHING_REDUCED, QUANTIZED])
 def test_constants_that_stablehlo_misreads(text: str) -> None:
-    """StableHLO's pass simplifies these sums to x, which is wrong. tiduc does not run the pass on them."""
+    """tiduc keeps the constants of these sums. StableHLO's simplification wrongly replaces the sums by x."""
     module = parse(text)
     run_passes(module.operation, NATIVE)
     assert body(str(module)) == []
@@ -276,11 +279,11 @@ def test_stablehlo_dies_of_slices_from_the_end_of_concatenations() -> None:
     text = function(joined, part, inputs=f"x: {V}; e: {none}", output=f"%y: {none}")
     script = f"from tiduc.dialect.mlir.context import *; run_passes(parse({text!r}).operation, {NATIVE!r})"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode < 0
-    assert body(str(load(text).jvp()))  # in this process
+    assert body(str(load(text).jvp()))  # tiduc does not crash
 
 
 def test_numbers_survive() -> None:
-    """The simplified program still agrees with central differences."""
+    """The values of each lowered JVP equal the primal values, and its tangents equal central differences."""
     rng = np.random.default_rng(0)
     for text in PROGRAMS.values():
         p = load(text)
@@ -298,7 +301,7 @@ def test_numbers_survive() -> None:
 
 
 def test_sums_of_one_kind_have_locations_of_their_own() -> None:
-    """Equal regions share code, but each copy has its own captured values and location."""
+    """Two reductions with equal regions keep different locations in the VJP, and their values are right."""
     spread = 'stablehlo.broadcast_in_dim {}, dims = [] : (tensor<f64>) -> {} loc("{}")'
     lines = [f"%{i} = {spread.format(f'%{x}', V, x)}" for i, x in enumerate("xw")]
     text = function(*lines, f"%y = stablehlo.multiply %0, %1 : {V}", inputs="x: tensor<f64>; w: tensor<f64>")
@@ -310,7 +313,7 @@ def test_sums_of_one_kind_have_locations_of_their_own() -> None:
 
 
 def test_ops_beside_calls_stay_as_they_are() -> None:
-    """If only calls are replaced, ops that do not read their results are reused from the flat graph."""
+    """`structure` replaces calls in a merged graph, and reuses the op objects that depend on no call."""
     half = (
         "func.func private @half(%x: tensor<f64>) -> tensor<f64> attributes {no_inline} {\n"
         "%0 = stablehlo.tanh %x : tensor<f64>\n"

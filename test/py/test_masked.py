@@ -1,4 +1,4 @@
-"""Arrays whose conversion would lose information, such as masks, are refused wherever arrays are accepted."""
+"""Each function that takes arrays refuses arrays whose conversion would lose information, such as masked arrays."""
 
 from collections.abc import Callable
 from functools import cache

@@ -1,4 +1,4 @@
-"""materialize_merge: a flat graph that computes each of the requested values once."""
+"""Tests `materialize_merge`, which builds one graph that computes each of the requested values once."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_zeros() -> None:
 
 
 def two(first: str, second: str, outputs: str = "%0 %1", type_: str = F64) -> Any:
-    """A view of two graphs with the input x. Each has one op, whose result is named v."""
+    """A view of two graphs A and B with the input x. Each computes a value named v by the given ops."""
     graphs = (
         graph(name, ["x"], f"{line}\n" + named(output, "v", type_), [output], type_)
         for name, line, output in zip("AB", (first, second), outputs.split(), strict=True)
@@ -115,7 +115,10 @@ def test_operands_tell_ops_apart() -> None:
 
 
 def test_roles_tell_ops_apart_until_lowering() -> None:
-    """x * dx occurs as a primal op and as a linear op. They differ until masks are dropped."""
+    """A primal op and a linear op that compute one product k dx are merged only by lowering.
+
+    Before lowering, their masks differ.
+    """
     product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["k", "x"], product, ["%0"]))
     linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")
@@ -156,7 +159,7 @@ def test_regions(op: str, expected: int) -> None:
 
 
 def test_regions_that_read_from_outside() -> None:
-    """Regions that capture different values are not merged."""
+    """Reductions whose regions capture equal constants are merged; if the constants differ, they are not merged."""
     outer = "%k = stablehlo.constant dense<{}> : tensor<f64>\n"
     for first, second, expected in ((2.0, 2.0, 1), (2.0, 3.0, 2)):
         lines = [outer.format(value) + reduce(i, "add", "%k") for i, value in enumerate((first, second))]
@@ -195,7 +198,7 @@ def test_results_of_one_op_are_told_apart() -> None:
 
 
 def test_equal_trees_built_twice() -> None:
-    """Common subexpressions merge from operands to results, inside a graph and across graphs."""
+    """Equal expressions of several ops are merged, inside a graph and across graphs."""
     line = f"%{{0}}a = stablehlo.exponential %x : {F64}\n%{{0}}b = stablehlo.multiply %{{0}}a, %x : {F64}\n"
     text = "".join(line.replace("%{0}", f"%n{i}") for i in range(3))
     view = view_of(
@@ -231,7 +234,7 @@ V = "tensor<3xf64>"
 
 
 def identity(*lines: str, type_: str = V) -> list[str]:
-    """The ops that remain in the computation of %y from %x and %w."""
+    """The ops that remain after merging a graph that computes %y from %x and %w by the given lines."""
     inside = "\n".join(lines) + "\n" + named("%y", "v", type_)
     view = view_of(graph("A", ["x", "w"], inside, ["%x"], V))
     return body(merged(view, [("A", "v")], ["x", "w"]))
@@ -253,7 +256,7 @@ def test_neutral_operands() -> None:
 
 
 def test_identities_follow_one_another() -> None:
-    """x + -(-(x * splat of 1)), with splats of different shapes, becomes x + x."""
+    """Merging applies several identities in turn: x + -(-(x * 1)) becomes x + x, and x + -(x * 1) becomes x - x."""
     lines = [
         constant("c", "1.0", "tensor<f64>"),
         "%r = stablehlo.reshape %c : (tensor<f64>) -> tensor<1xf64>",
@@ -283,7 +286,10 @@ def test_identities_and_inverses() -> None:
 
 
 def test_a_quantized_zero_is_not_neutral() -> None:
-    """A quantized zero is stored as the zero point, so a stored 0 is another number."""
+    """An addition of a quantized constant with the stored value 0 stays, because this is not the number zero.
+
+    The number zero is stored as the zero point, here 5.
+    """
     type_ = "tensor<3x!quant.uniform<i8:f32, 0.1:5>>"
     lines = f"""%c = "stablehlo.constant"() <{{value = dense<0> : tensor<3xi8>}}> : () -> {type_}
       %0 = stablehlo.add %x, %c : {type_}
@@ -294,11 +300,11 @@ def test_a_quantized_zero_is_not_neutral() -> None:
 
 
 def test_source_graphs_are_not_changed() -> None:
-    """A flat graph shares unchanged ops with its sources; the sources can still be named and written."""
+    """Merging does not change the source graphs: they can be linearized, printed and merged again."""
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     before = merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"])
-    relinearized = linearize(view, list(linear.outputs), ["x"], OPSET)  # refers to values of L0 without names
+    relinearized = linearize(view, list(linear.outputs), ["x"], OPSET)  # its graph refers to values of L0
     parse(str(view.module))
     assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
     assert len(relinearized.definitions) > 0

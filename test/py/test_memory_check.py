@@ -1,4 +1,4 @@
-"""Programs with placed arrays, in memory filled with NaN, give the same bits as programs without placement."""
+"""Tests the check of memory placement: results with chosen offsets and NaN-filled memory must equal plain results."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ CARRIED = """func.func @main(%x: tensor<128x128xf32>, %n: tensor<i32>) -> tensor
   }
   return %r#1 : tensor<128x128xf32>
 }"""
-"""A loop that updates a loop-carried value in place; its products are too large for a single kernel."""
+"""A loop that updates a loop-carried value in place. The host runs it, because its products are too large."""
 
 
 def mlp() -> tiduc.Program:
@@ -83,7 +83,7 @@ def counting(name, edit):
     edits.SPEED[name] = counted
 counting("host_arrays", hosting.host_arrays)
 counting("place_arrays", placement.place_arrays)"""
-"""Code that writes to a file the names of the edits that change a module."""
+"""Code for the compiler's process that writes the names of the edits that change a module to a file."""
 
 
 @pytest.mark.more
@@ -118,7 +118,7 @@ def planned(region):
     places, moved = given
     return places, {i: max(0, start - 60 * (i % 2)) for i, start in moved.items()}
 hosting._plan = planned"""
-"""Code that moves every second array 60 bytes toward the start of memory, after the check of their places."""
+"""Code that subtracts 60 bytes from the offset of every second array, after tiduc has checked the offsets."""
 
 
 @pytest.mark.more
@@ -135,7 +135,7 @@ def edited(module):
     release.operands[4] = carry.result
     return True
 """
-"""Code that releases the result of an iteration, which the next iteration reads, instead of a temporary array."""
+"""Code that, instead of a temporary array, releases the result of an iteration, which the next iteration reads."""
 
 UNWRITTEN = """
 def edited(module):
@@ -159,9 +159,9 @@ edits.CORRECTIONS["replace_early_releases"] = edited"""
 @pytest.mark.more
 @pytest.mark.parametrize("code", [RELEASED, UNWRITTEN], ids=["released", "unwritten"])
 def test_reads_of_other_memory_are_found(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both programs have the fault.
+    """The check finds edits that make a program read memory that is released or not written.
 
-    Their results differ, because released and new memory has NaN in only one of them.
+    Both programs that it compares have the fault, but only in one of them is such memory filled with NaN.
     """
     compiles_with(monkeypatch, EDITED.format(code))
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):
@@ -186,7 +186,10 @@ VM = f"""module {{ vm.module public @m {{
 
 
 def test_arrays_are_filled_before_and_after_their_use() -> None:
-    """Fences order the fills: one after the allocation, and one before the release."""
+    """`poison_arrays` adds two fills of an array with NaN: after its allocation, and before its release.
+
+    Fences order the fills.
+    """
     text = after(poison_arrays, VM)
     assert text is not None
     order = re.findall(
