@@ -1,4 +1,4 @@
-"""Memory budgets for deep networks: the time of a plan is proportional to the number of ops."""
+"""Memory budgets for deep networks: the time to plan what to recompute is proportional to the number of ops."""
 
 from typing import Any
 
@@ -16,7 +16,10 @@ from tiduc.passes.rematerialize.second_runs import evicting, unchanged
 
 
 def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
-    """Each layer reads the previous one twice. Therefore 2^40 paths lead through ops that compilers fuse."""
+    """A chain of 40 layers can be planned for the least memory, although 2^40 paths lead through its ops.
+
+    Each layer reads the previous layer twice, and compilers fuse all the ops.
+    """
     ops, x = list[str](), "%x"
     for i in range(40):
         ops.append(f"%a{i} = stablehlo.sine {x} : tensor<1000xf64>")
@@ -35,7 +38,10 @@ def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
 
 
 def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above 64 KiB, the plan searches for cheap values. A chain of products has none, and no schedule is tried."""
+    """If no value is cheap to recompute, as in a chain of products, the planner evaluates no schedule.
+
+    It searches for cheap values only above 64 KiB.
+    """
     graph = graph_of(*chain(240))
     model = ordered(liveness(graph))
     assert model.peak(range(len(model.ops))) - model.throughout > cheap.SMALL
@@ -49,7 +55,7 @@ def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPat
 
 
 def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a U-Net: layer i of the second half also reads the i-th last layer of the first half."""
+    """The graph of a U-Net's gradient: layer i of the second half also reads the i-th last layer of the first half."""
     half = layers // 2
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(half)]
     needs += [[i - 1, layers - 1 - i] for i in range(half, layers)]
@@ -63,7 +69,7 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan, and all tried schedules together, have at most a constant multiple of the graph's ops."""
+    """The number of ops in all schedules that the planner evaluates is at most a constant multiple of the graph's ops."""
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

@@ -42,7 +42,10 @@ LOOP = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
 
 
 def test_loops_keep_what_the_budget_allows() -> None:
-    """The budget chooses stacks of 100 iterations or checkpoints, unless `loop_memory` is set."""
+    """With a large budget a loop stacks the residuals of all 100 iterations.
+
+    With a small budget it sets checkpoints, and the gradient has the same values.
+    """
     gradient = tiduc.load(LOOP).grad()
     stack = "tensor<100x64x64xf32>"
     assert stack in gradient.text
@@ -59,7 +62,10 @@ def test_loops_keep_what_the_budget_allows() -> None:
 
 
 def test_each_loop_is_a_choice() -> None:
-    """A loss has two loops. The one with large stacks sets checkpoints, and the other keeps its stack."""
+    """The budget decides for each loop separately.
+
+    Of two loops, the one with large stacks sets checkpoints, and the other keeps its stack.
+    """
 
     def loss(x: Any, y: Any) -> Any:
         wide, small = (
@@ -77,7 +83,10 @@ def test_each_loop_is_a_choice() -> None:
 
 
 def test_memory_inside_of_loops_counts() -> None:
-    """The body of the loop computes an array of 8 MB that it does not return."""
+    """The estimated memory includes arrays that exist only within an iteration.
+
+    Here, the body of the loop computes an array of 8 MB that it does not return.
+    """
 
     def body(c: Any, _: Any) -> Any:
         return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
@@ -96,7 +105,10 @@ def structured(program: tiduc.Program) -> Any:
 
 @pytest.mark.parametrize(("width", "is_kernel"), [(64, True), (256, False)])
 def test_small_loops_allocate_nothing(width: int, is_kernel: bool) -> None:
-    """An iteration computes two arrays of 4 `width`^2 bytes. A kernel has space for arrays of up to 64 KiB."""
+    """A loop is compiled to one kernel, which allocates no memory, only if the arrays of an iteration fit in 64 KiB.
+
+    Here, an iteration computes two arrays of 4 `width`^2 bytes.
+    """
 
     def f(x: Any) -> Any:
         return lax.scan(lambda c, _: (jnp.tanh(c @ c) @ x, None), x, None, 9)[0]
@@ -115,7 +127,7 @@ def loop_body(loop: Any) -> str:
 
 
 def lstm(monkeypatch: pytest.MonkeyPatch) -> tuple[tiduc.Program, list[Any]]:
-    """The value and gradient of the LSTM of the benchmarks, and its arguments."""
+    """A program that computes the value and the gradient of the benchmark LSTM, and the arguments of the program."""
     monkeypatch.syspath_prepend(BENCH)
     from functions import FUNCTIONS
 
@@ -126,7 +138,10 @@ def lstm(monkeypatch: pytest.MonkeyPatch) -> tuple[tiduc.Program, list[Any]]:
 
 
 def test_lstm_fits_a_third(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The LSTM sets as many checkpoints as the square root of its iterations, and runs the forward loop once more."""
+    """With a budget of 0.35 times its memory, the LSTM is estimated to take 1.2 to 1.6 times as long.
+
+    It sets as many checkpoints as the square root of its iterations, and runs the forward loop once more.
+    """
     program, _ = lstm(monkeypatch)
     loops = loops_of(program)
     free, held = (estimated(program.view, structured(program), memory, loops) for memory in ("", "0.35x"))
@@ -146,7 +161,10 @@ def test_lstm_takes_a_third_on_iree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_unread_values(seed: int) -> str:
-    """A loop or a branch with unused ops. These ops read values that possibly no other op reads."""
+    """A program with a loop or a branch that contains unused ops.
+
+    These ops read values that possibly no other op reads.
+    """
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 4))
     outer = [f"  %a{i} = stablehlo.sine %{['u', 'a0', 'a1'][i]} : tensor<3xf64>" for i in range(count)]
@@ -185,7 +203,10 @@ def with_unread_values(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_loops_may_hold_ops_that_no_result_needs(seed: int) -> None:
-    """Values that only unused ops read are computed before the loop, but take no memory during the loop."""
+    """Budgets do not change the results of programs whose loops or branches contain unused ops.
+
+    Values that only unused ops read are computed before the loop, but take no memory during the loop.
+    """
     program = tiduc.load(with_unread_values(seed))
     arguments = np.array(0.5), np.array([1.0, 2.0, 3.0])
     for derived in (program, program.grad("x"), program.grad(), program.jvp("x")):

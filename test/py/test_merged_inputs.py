@@ -1,4 +1,4 @@
-"""materialize_merge: the inputs of the merged graph."""
+"""The inputs of the graph that `materialize_merge` returns: which there are, and in which order."""
 
 import pytest
 from harness.stages import EXP_AX, F64, external, graph, merged, named, view_of
@@ -18,12 +18,15 @@ def keys(text: str) -> str:
     [(["a", "x"], "@a, @x"), (["x", "a"], "@x, @a"), (["x"], "@x, @a"), ([], "@a, @x")],
 )
 def test_order_of_inputs(inputs: list[str], expected: str) -> None:
-    """The listed inputs come first, in the listed order; other needed inputs follow."""
+    """The merged graph has the requested inputs first, in the requested order. Other inputs that it needs follow."""
     assert keys(merged(view_of(EXP_AX), [("F0", "p3")], inputs)) == expected
 
 
 def test_other_inputs_come_in_the_order_in_which_they_were_made() -> None:
-    """A graph's inputs follow those of the graphs that it refers to, whatever the order in the module."""
+    """Inputs that were not requested are sorted by dependency.
+
+    The inputs of a graph follow those of the graphs that it refers to, whatever the order of the graphs in the module.
+    """
     later = external("%e", "@F0::@p3") + f"%0 = stablehlo.add %e, %u : {F64}\n" + named("%0", "g")
     view = view_of(graph("G", ["u"], later, ["%0"]) + EXP_AX)
     assert keys(merged(view, [("G", "g")], [])) == "@a, @x, @u"

@@ -1,4 +1,7 @@
-"""The reader of `.pt2` archives refuses unknown contents before it uses any part of a file. Needs no PyTorch."""
+"""The reader of `.pt2` archives refuses unknown contents before it uses any part of a file.
+
+These tests need no PyTorch.
+"""
 
 import json
 import os
@@ -18,7 +21,9 @@ from tiduc.models.torch import archive, expressions, payloads, pickled, schema
 
 
 def read(path: Path) -> Any:
-    """The program's record and the arrays, as the importer reads them before it needs PyTorch."""
+    """The record of the program, the payloads of the arrays, and all parts of the archive, as the importer reads them
+    before it needs PyTorch.
+    """
     parts = archive.read_parts(str(path))
     found = payloads.read_payloads(payloads.documents(parts), {name: len(x) for name, x in parts.items()})
     return schema.read_model(parts[MODEL]), found, parts
@@ -152,7 +157,9 @@ def test_compressed_parts(tmp_path: Path) -> None:
 
 
 def test_parts_that_share_bytes(tmp_path: Path) -> None:
-    """Parts with shared bytes are refused: many directory entries for the same bytes would multiply the file's size."""
+    """An archive with several directory entries for the same bytes is refused, because the parts could be much larger
+    than the file.
+    """
     path = write(tmp_path / "model.pt2", {**plain(), "data/weights/weight_1": bytes(100_000)})
     written = path.read_bytes()
     start = written.rindex(b"PK\x01\x02", 0, written.rindex(b"PK\x05\x06"))
@@ -168,7 +175,7 @@ def test_parts_that_share_bytes(tmp_path: Path) -> None:
 
 
 def start_of(written: bytes, name: str) -> bytes:
-    """The bytes of a part's entry in the archive's directory, up to the end of `name`."""
+    """The bytes of the archive's directory from the start of the entry of the part `name` to the end of the name."""
     at = written.rindex(name.encode())
     start = written.rindex(b"PK\x01\x02", 0, at)
     return written[start : at + len(name)]
@@ -190,7 +197,7 @@ def test_a_damaged_part(tmp_path: Path) -> None:
 
 
 def two_directories(good: Parts, evil: Parts) -> bytes:
-    """The bytes of an archive with two directories; which of them is used depends on the reader."""
+    """The bytes of an archive with two directories. It depends on the reader which of the directories is used."""
     named = {**{f"plain/{name}": data for name, data in good.items()}, **evil}
     body, places = b"", {}
     for name, data in named.items():
@@ -224,7 +231,7 @@ def two_directories(good: Parts, evil: Parts) -> bytes:
 
 
 def test_two_directories(tmp_path: Path) -> None:
-    """PyTorch has two readers, which would see different archives in such a file. tiduc's reader refuses it."""
+    """A file with two directories is refused, because the two readers of PyTorch would find different archives in it."""
     evil = {"version": b"8.20", "serialized_exported_program.json": plain()[MODEL], "a.pt": b"", "b.pt": b""}
     good = {
         name: plain()[name] for name in ("archive_format", "archive_version", ".data/version", "byteorder")
@@ -300,7 +307,7 @@ S = "Symbol('s77', positive=True, integer=True)"
     ],
 )
 def test_an_expression(text: str) -> None:
-    """tiduc reads the text as the same expression as SymPy."""
+    """tiduc parses the text of a symbolic expression to the same expression as SymPy."""
     sympy = pytest.importorskip("sympy")
     pytest.importorskip("torch")
     from torch.utils._sympy.functions import FloorDiv
@@ -362,7 +369,7 @@ def test_a_file_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_messages_hold_no_control_characters() -> None:
-    """Messages quote text of files, which may have control characters."""
+    """Control characters are removed from text of a file that messages may quote."""
     record = schema.checked(schema.Maybe(schema._trace), 'File "x.py", line 1\n\x1b[31mred\x00')
     assert record == 'File "x.py", line 1\n[31mred'
     assert json.dumps(record)

@@ -1,4 +1,4 @@
-"""Weights as inputs and as constants, in memory and in files."""
+"""Weights of a model as inputs of the program and as constants in it, in memory and in files."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,10 @@ LARGE = RNG.standard_normal((INLINE // 4 + 1, 2)).astype(np.float32)
 
 
 def program(**arrays: Any) -> str:
-    """The text of a function that returns its inputs: inputs with the types of these arrays, and a number %x."""
+    """The text of a function that returns its inputs.
+
+    The inputs have the types of the given arrays; the last one is a scalar %x.
+    """
     types = {
         name: f"tensor<{'x'.join([*map(str, x.shape), ELEMENTS[x.dtype]])}>" for name, x in arrays.items()
     }
@@ -161,7 +164,7 @@ def test_other_suffixes_are_refused(tmp_path: Path) -> None:
 def test_weights_of_other_types_are_refused() -> None:
     array = np.ones(3, ml_dtypes.bfloat16)
     model = model_of(parse(program(w=array)), named(w=array))
-    raw = array.view("V2")  # the format of NumPy's files
+    raw = array.view("V2")  # NumPy's files store bfloat16 as untyped elements of 2 bytes
     assert model.with_weights({"w.0": raw}).weights["w.0"].dtype == array.dtype
     for given, message in [
         ({}, "no array 'w.0'"),

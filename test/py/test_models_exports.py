@@ -33,7 +33,10 @@ RESOURCE = re.compile(r"(torch_tensor_[\w.]*?(?:int|float|bool|complex)\d*)(?:_\
 
 
 def outcome(path: Path, trust: bool) -> tuple[str, dict[str, bytes], set[str]]:
-    """The program's text, the bytes of its weights, and the names of weights without a gradient; or the error."""
+    """The text of the imported program, the bytes of its weights, and the names of the weights without a gradient.
+
+    If the import fails, the text is the error message, and the others are empty.
+    """
     try:
         model = tiduc.import_model(path, lift_constants=True, trust=trust)
     except tiduc.TiducError as error:
@@ -43,7 +46,9 @@ def outcome(path: Path, trust: bool) -> tuple[str, dict[str, bytes], set[str]]:
 
 
 def check(program: Any, folder: Path) -> str:
-    """Imports the program with both readers, compares the outcomes, and returns the text."""
+    """Imports the program with tiduc's reader and with PyTorch's, asserts that the outcomes are equal, and returns the
+    text.
+    """
     path = folder / "model.pt2"
     torch.export.save(program, path)
     text, *rest = outcome(path, trust=False)
@@ -64,7 +69,7 @@ def test_a_program_of_either_reader(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_decomposed(tmp_path: Path) -> None:
-    """Imports a program that was saved after `run_decompositions`."""
+    """A program that was saved after `run_decompositions` is imported, with equal outcomes of both readers."""
     assert check(torch_exports.exported("tied weights", decomposed=True), tmp_path).startswith("module {")
 
 
@@ -82,7 +87,9 @@ def test_the_values_of_a_file(tmp_path: Path) -> None:
 
 
 def as_of_2_8(program: Any, path: Path) -> None:
-    """Writes a program's archive as PyTorch 2.8 did, with one pickle for all arrays of a folder."""
+    """Writes a program's archive in the format of PyTorch 2.8, which had one pickle for all weights and one for all
+    constants.
+    """
     torch.export.save(program, path)
     with zipfile.ZipFile(path) as archive:
         parts = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
@@ -107,7 +114,9 @@ def test_a_file_of_pytorch_2_8(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_weights_need_no_memory_of_the_worker(tmp_path: Path) -> None:
-    """The weights have 512 MiB. The worker gets zeros instead, so that 2 GiB of memory suffice."""
+    """A worker process with at most 2 GiB of memory imports a model with weights of 512 MiB, because it gets zeros
+    instead of the weights.
+    """
     path = tmp_path / "model.pt2"
     torch.export.save(
         torch.export.export(torch.nn.Linear(2**14, 2**13, bias=False), (torch.ones(1, 2**14),)), path

@@ -1,4 +1,4 @@
-"""Functions of JAX and files of `jax.export` become programs."""
+"""Functions of JAX and files of `jax.export` are imported as programs."""
 
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,9 @@ def test_modules_of_equinox() -> None:
     expected = jax.tree.leaves(eqx.filter_grad(loss)(model, X))
     for got, wanted in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-    twice = tiduc.from_jax(eqx.filter_jit(lambda x: 2 * x), X)  # all leaves are arrays
+    twice = tiduc.from_jax(
+        eqx.filter_jit(lambda x: 2 * x), X
+    )  # all leaves of the function's closure are arrays
     assert str(twice.signature) == "(x: 5x4xf32) -> (result0: 5x4xf32)"
 
 
@@ -112,7 +114,10 @@ def test_functions_jax_cannot_export_are_refused(tmp_path: Path) -> None:
 
 
 def test_linear_algebra(tmp_path: Path) -> None:
-    """JAX's custom calls have Shardy attributes, which MLIR cannot read from an export's bytecode."""
+    """A file that calls `linalg.solve` is imported.
+
+    JAX's custom calls for it have Shardy attributes, which MLIR cannot read from the bytecode of an export.
+    """
 
     def solved(a: Any, y: Any) -> Any:
         return jnp.linalg.solve(a @ a.T + jnp.eye(3, dtype=a.dtype), y)
@@ -132,7 +137,10 @@ def test_linear_algebra(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("orders", [("jvp",), ("vjp",), ("grad", "jvp")])
 def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> None:
-    """`jax.export` expands these functions. The derivatives of the expansions are wrong or NaN at 0 and at integers."""
+    """`from_jax` keeps the CHLO ops of these functions, so that their derivatives are right.
+
+    `jax.export` would expand the ops, and derivatives of the expansions are wrong or NaN at 0 and at integers.
+    """
     with jax.enable_x64(True):
         x = np.array([-0.7, 0.0, 0.3, 1.0, 2.0, 3.5])
         small, positive = [lax.erf_inv, lax.atanh], [lax.lgamma, lax.digamma, partial(lax.polygamma, 1.0)]
@@ -156,7 +164,10 @@ def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> No
 
 
 def test_functions_of_an_export_have_no_nan_at_integers() -> None:
-    """An export has the expansions of these functions. Their selects do not choose the operands with infinite slope."""
+    """The gradient of an exported lgamma and digamma is right at integers.
+
+    Their expansions contain operands with infinite slope, which the selects do not choose.
+    """
     with jax.enable_x64(True):
         x = np.array([0.5, 1.0, 2.0, 7.0, -0.5])
         export = jax.export.export(jax.jit(lambda x: jnp.sum(lax.lgamma(x) + lax.digamma(jnp.abs(x)))))(x)

@@ -1,4 +1,6 @@
-"""Exporters leave some ops that are not StableHLO. Each is rewritten with equal results, or refused by name."""
+"""Some ops that exporters leave in a program are not StableHLO. tiduc rewrites each to ops with equal results, or
+refuses the op by name.
+"""
 
 from typing import Any
 
@@ -106,7 +108,9 @@ def test_sizes() -> None:
 
 
 def test_numbers_of_elements_become_known_with_the_sizes() -> None:
-    """As in `x.view(-1, 3, 1)` of PyTorch: an engine that needs static shapes computes the new shape."""
+    """A shape that the program computes from a number of elements, as for `x.view(-1, 3, 1)` of PyTorch, becomes static
+    as soon as the sizes of the input are known.
+    """
     body = """
       %s = shape.shape_of %x : tensor<?x3xf32> -> tensor<2xindex>
       %n = shape.num_elements %s : tensor<2xindex> -> index

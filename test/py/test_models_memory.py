@@ -1,4 +1,7 @@
-"""A model of 100 MB passes all stages as bytes. Its text would take 200 MB. `pytest -m slow` runs the tests."""
+"""A model with weights of 100 MB passes all stages without becoming text, which would take 200 MB.
+
+`pytest -m slow` runs these tests.
+"""
 
 import subprocess
 import sys
@@ -37,7 +40,7 @@ assert len(gradients) == len(model.inputs) and np.isfinite(gradients[-1]).all() 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with a model of square matrices."""
+    """A folder that contains an ONNX model of square matrices."""
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("large")
     arrays = [rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 50 for _ in range(DEPTH)]
     nodes = []
@@ -53,7 +56,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """The memory in MiB: of all stages up to the file, of the file, and of both processes of compilation."""
+    """Four sizes in MiB: the peak memory of all stages up to the written file, the size of the file, and the peak
+    memory of the two processes that compile it.
+    """
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -65,11 +70,11 @@ def test_weights_as_inputs_are_in_memory_once(folder: Path) -> None:
     stages, file, compiling, compiler = measured(folder, "lifted")
     assert file < 0.1  # contains no weights
     assert compiling - stages < 0.5 * WEIGHTS and compiler < stages + 4 * WEIGHTS
-    assert stages < 2.5 * WEIGHTS  # the file's bytes, and the arrays
+    assert stages < 2.5 * WEIGHTS  # includes the bytes of the read file, and the arrays
 
 
 @pytest.mark.slow
 def test_weights_as_constants_stay_bytes(folder: Path) -> None:
     stages, file, _, _ = measured(folder, "constants")
     assert WEIGHTS < file < 1.01 * WEIGHTS
-    assert stages < 3.5 * WEIGHTS  # the above, and the bytes of the written file
+    assert stages < 3.5 * WEIGHTS  # includes also the bytes of the written file

@@ -108,7 +108,9 @@ def test_the_vjp_is_that_of_jax(
 
 
 def test_an_average_over_windows() -> None:
-    """torch-mlir counts the elements of each window by a windowed sum of ones."""
+    """GlobalAveragePool has the right values and gradients. torch-mlir lowers it with a windowed sum of ones, which
+    counts the elements of each window.
+    """
     proto = model([helper.make_node("GlobalAveragePool", ["x"], ["y"])], {}, [2, 3, 8, 8], [2, 3, 1, 1])
     x, seed = draw(2, 3, 8, 8), draw(2, 3, 1, 1)
     y, dx = tiduc.from_onnx(proto).vjp().compile(engine="xla")(x, seed)
@@ -117,7 +119,10 @@ def test_an_average_over_windows() -> None:
 
 
 def test_a_loss_that_counts() -> None:
-    """The mean divides by the number of labels, which is a sum of constant ones."""
+    """NegativeLogLikelihoodLoss has the right value and gradient.
+
+    Its mean divides by the number of labels, which the program computes as a sum of constant ones.
+    """
     labels = np.array([0, 2, 1])
     proto = model(
         [helper.make_node("NegativeLogLikelihoodLoss", ["x", "t"], ["y"])], {"t": labels}, [3, 5], []

@@ -1,4 +1,4 @@
-"""ONNX's Unique and NonMaxSuppression, the sizes of whose results depend on data."""
+"""ONNX's Unique and NonMaxSuppression: the sizes of their results depend on the data."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(3)
 
 
 def model(op: str, arrays: list[Any], outputs: list[str], **attributes: Any) -> Any:
-    """A model with one node, whose results have no declared shapes."""
+    """A model with one node. The results of the node have no declared shapes."""
     kind = helper.np_dtype_to_tensor_dtype
     inputs = [helper.make_tensor_value_info(f"x{i}", kind(x.dtype), x.shape) for i, x in enumerate(arrays)]
     first = TensorProto.INT64 if op == "NonMaxSuppression" else kind(arrays[0].dtype)
@@ -28,7 +28,9 @@ def model(op: str, arrays: list[Any], outputs: list[str], **attributes: Any) -> 
 
 
 def agrees(op: str, arrays: list[Any], outputs: list[str], **attributes: Any) -> None:
-    """Asserts that a program for the true sizes gives the results of ONNX's reference evaluator."""
+    """Asserts that a program that is imported with the true sizes of the results agrees with ONNX's reference
+    evaluator.
+    """
     proto = model(op, arrays, outputs, **attributes)
     wanted = ReferenceEvaluator(proto).run(None, {f"x{i}": x for i, x in enumerate(arrays)})
     sizes = {f"{y}.{d}": n for y, x in zip(outputs, wanted, strict=True) for d, n in enumerate(x.shape)}
@@ -100,7 +102,10 @@ def test_a_size_that_depends_on_data_is_asked_for() -> None:
 
 
 def test_parts_of_a_sequence() -> None:
-    """PyTorch's exporter writes `chunk` in this form if it does not optimize the model."""
+    """SplitToSequence followed by SequenceAt gives the selected part.
+
+    PyTorch's exporter writes `chunk` in this form if it does not optimize the model.
+    """
     graph = helper.make_graph(
         [
             helper.make_node("SplitToSequence", ["x", "two"], ["parts"], axis=-1),

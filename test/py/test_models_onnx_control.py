@@ -1,4 +1,6 @@
-"""ONNX's control flow, operands that declared shapes decide, and operators that become calls of StableHLO functions."""
+"""ONNX's control flow; operators whose operands are determined by declared shapes; operators that are lowered to calls
+of StableHLO functions.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +28,7 @@ def program(
     arrays: Mapping[str, Any] | None = None,
     version: int = 20,
 ) -> Any:
-    """The program of a graph whose inputs and outputs have the types of these arrays."""
+    """The program of an ONNX graph of these nodes. Its inputs and outputs have the types of the given arrays."""
 
     def typed(named: Mapping[str, Any]) -> list[Any]:
         return [value(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in named.items()]
@@ -45,7 +47,7 @@ def check(made: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> N
 
 
 def branch(name: str, op: str) -> Any:
-    """A graph that applies an op to `x` and `w` of the enclosing graph."""
+    """A subgraph that applies an op to the values `x` and `w` of the enclosing graph."""
     return helper.make_graph([node(op, ["x", "w"], [name])], name, [], [value(name, FLOAT, None)])
 
 
@@ -71,7 +73,7 @@ def test_if_of_a_constant_is_its_branch() -> None:
 
 
 def loop_body(condition: Sequence[Any]) -> Any:
-    """A loop body s -> s * w + i. It also returns s as a scan output."""
+    """A loop body that maps s to s * w + i, and also returns the new s as a scan output."""
     nodes = [
         node("Cast", ["i"], ["f"], to=FLOAT),
         node("Mul", ["s", "w"], ["m"]),
@@ -145,7 +147,7 @@ def test_scan_over_rows_backward() -> None:
     check(program([scan], inputs, outputs), inputs, outputs)
 
 
-# ---- operands that declared shapes decide ------------------------------------------------------------------
+# ---- operands that are determined by declared shapes ------------------------------------------------------
 
 X = draw(3, 2, 2)
 REFLECTED = np.pad(X, [(0, 0), (1, 0), (0, 1)], "reflect")

@@ -1,4 +1,7 @@
-"""Operators of ai.onnx.ml, to which scikit-learn exports: values of ONNX's reference evaluator, and derivatives."""
+"""Operators of the domain ai.onnx.ml, which scikit-learn's exporter uses.
+
+Values are compared with ONNX's reference evaluator; derivatives are checked too.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +25,10 @@ def floats(*shape):
 
 
 def model(kind, outputs=("y",), given=X, more=(), version=3, **attributes):
-    """A model with one node, whose operand has a dynamic batch. `outputs` has names, or pairs of a name and a type."""
+    """A model with one node whose operand has a dynamic batch size.
+
+    `outputs` contains names, or pairs of a name and a type.
+    """
     typed = [(y, TensorProto.FLOAT) if isinstance(y, str) else y for y in outputs]
     names = [name for name, _ in typed]
     node = helper.make_node(kind, ["x", *(array.name for array in more)], names, domain=ML, **attributes)
@@ -147,7 +153,7 @@ def test_attributes_that_contradict_each_other_are_refused():
 
 
 def mapped():
-    """A classifier with strings as labels, and with its probabilities in a map."""
+    """A classifier whose labels are strings, and whose probabilities are returned as a map from labels."""
     attributes = {**LINEAR, "classlabels_strings": ["a", "b", "c"], "post_transform": "SOFTMAX"}
     del attributes["classlabels_ints"]
     given = model("LinearClassifier", [("label", TensorProto.STRING), "p"], **attributes)
@@ -177,7 +183,7 @@ def test_maps_become_arrays_and_strings_are_left_out_with_remarks():
 
 # ---- trees -------------------------------------------------------------------------------------------------
 
-# Node 0 of tree 0 tests feature 0 and node 2 tests feature 2; tree 1 is a single test of feature 1.
+# Tree 0 compares feature 0 at node 0 and feature 2 at node 2; tree 1 only compares feature 1.
 NODES = {
     "nodes_treeids": [0, 0, 0, 0, 0, 1, 1, 1],
     "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
@@ -238,7 +244,10 @@ TREES = {
 @pytest.mark.more
 @pytest.mark.parametrize("name", TREES)
 def test_trees(name):
-    """Runs a dynamic batch on IREE. A value is missing; version 5 has no default branch for missing values."""
+    """IREE's values of tree ensembles for a dynamic batch are those of ONNX's reference evaluator.
+
+    One feature value is missing, except in version 5, which has no default branch for missing values.
+    """
     given = X if name == "version 5" else MISSING
     program = tiduc.from_onnx(TREES[name], lift_constants=True)
     results = program.compile()(*program.arguments(given))
@@ -295,7 +304,9 @@ def test_the_gradient_of_a_support_vector_machine():
 
 @pytest.mark.more
 def test_a_pipeline_of_scikit_learn():
-    """A scaler before a network is imported. Without a shape for its next node, torch-mlir ended the process."""
+    """A pipeline of a scaler and a network is imported, and predicts scikit-learn's values. torch-mlir ended the
+    process if the scaler's result had no declared shape.
+    """
     pytest.importorskip("skl2onnx")
     from skl2onnx import to_onnx
     from sklearn.neural_network import MLPRegressor

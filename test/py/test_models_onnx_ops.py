@@ -24,7 +24,7 @@ def i64(*values: int) -> Any:
 
 
 NONE = np.zeros(0, np.float32)
-"""Stands for a missing operand of Resize."""
+"""A placeholder for an optional operand of Resize that is omitted."""
 CEIL = {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 0, 1, 0], "ceil_mode": 1}
 X, IMAGE = draw(2, 3, 4), draw(1, 4, 6, 6)
 
@@ -158,13 +158,15 @@ NEW = (
     "CumProd",
     "TensorScatter",
 )
-"""Operators of ONNX's newest versions."""
+"""Operators that only the newest versions of ONNX have."""
 
 
 WRONG = {
     "Det": (draw(2, 2), {}, "Det of 'y': .*linalg_det.*give its result as an input"),
 }
-"""Nodes that cannot become StableHLO, and their diagnostics: the node, the reason, a way out."""
+"""Nodes that cannot be lowered to StableHLO: operand, attributes, and the diagnostic, which names the node, the reason
+and an alternative.
+"""
 
 
 @pytest.mark.parametrize("op", WRONG)
@@ -204,7 +206,10 @@ def in_one_graph(cases: Sequence[str], version: int) -> Any:
 
 @cache
 def results(cases: Sequence[str], version: int) -> dict[str, tuple[Any, Any]]:
-    """The outputs of tiduc's program and of ONNX's evaluator, by case. All cases are imported as one model."""
+    """For each case, the output of tiduc's program and that of ONNX's evaluator.
+
+    All cases are imported as one model.
+    """
     proto = in_one_graph(cases, version)
     given = {x.name: CASES[case][0][0] for x, case in zip(proto.graph.input, cases, strict=True)}
     expected = ReferenceEvaluator(proto).run(None, given)

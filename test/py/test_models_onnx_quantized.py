@@ -1,4 +1,6 @@
-"""ONNX's quantized operators: integers of 4 and 2 bits, weights of integers, and the straight-through estimator."""
+"""ONNX's quantized operators: integers of 4 and 2 bits, weights that are stored as integers, and the straight-through
+estimator.
+"""
 
 import re
 from pathlib import Path
@@ -72,7 +74,7 @@ def test_quantizations_to_narrow_integers_clip(kind: str) -> None:
 
 
 def simulated() -> Any:
-    """A layer as exported from training with simulated quantization: weights and activations are quantized."""
+    """A layer as exported after quantization-aware training: weights and activations are quantized and dequantized."""
     arrays = {"w": WEIGHT, "sw": np.float32(0.011), "sx": np.float32(0.017)}
     arrays |= {"zw": np.int8(0), "zx": np.uint8(131)}
     nodes = [
@@ -111,7 +113,7 @@ def test_without_the_estimator_the_derivative_is_zero() -> None:
 
 
 def integer_layers() -> Any:
-    """A model of layers on quantized numbers with a transposition between them, and the model's arrays."""
+    """A model with quantized matrix products and a transposition between them, and the arrays of the model."""
     scale, zero, one = np.float32(0.02), np.uint8(128), np.float32(0.0)
     arrays = {"s": scale, "z": zero, "w": RNG.integers(0, 255, (8, 3)).astype(np.uint8), "one": one}
     arrays |= {"v": RNG.integers(-90, 90, (4, 2)).astype(np.int8), "zero": np.int8(0)}
@@ -182,7 +184,9 @@ def column(x: Any) -> Any:
 
 
 def matrices(as_integers: bool) -> Any:
-    """A model of two layers, whose quantized weights are integers with scales, or dequantized to floats before."""
+    """A model of two layers whose quantized weights are stored as integers with scales, or already dequantized to
+    floats.
+    """
     random = np.random.default_rng(0)
     codes = {"one": random.integers(-127, 128, (40, 24)), "two": random.integers(0, 256, (8, 40))}
     scales = {"one": random.uniform(1e-3, 2e-3, 40).astype(F32), "two": np.asarray(2e-3, F32)}
@@ -214,7 +218,10 @@ def matrices(as_integers: bool) -> Any:
 
 
 def test_matrices_of_a_trained_model_stay_integers() -> None:
-    """If weights are inputs, the program reads integers, and the scales are inputs, which are not trained."""
+    """A model whose weights are trained stores quantized weights as integer constants.
+
+    The scales are inputs, but are not trained.
+    """
     trained = tiduc.from_onnx(matrices(as_integers=True), lift_constants=True)
     assert [port.name for port in trained.inputs] == ["one.scale", "two.scale", "x"]
     assert dict(trained.held) == dict.fromkeys(("one.scale", "two.scale"), "read by DequantizeLinear only")
@@ -231,7 +238,7 @@ def test_matrices_of_a_trained_model_stay_integers() -> None:
 
 @pytest.mark.more
 def test_adapters_on_the_integers_of_an_onnx_file() -> None:
-    """Adapters on integers have the losses of adapters on the floats for which the integers stand."""
+    """Training low-rank adapters has equal losses, whether the weights are stored as integers or dequantized to floats."""
     losses = []
     random = np.random.default_rng(2)
     x, target = (random.standard_normal((16, n)).astype(F32) for n in (24, 8))

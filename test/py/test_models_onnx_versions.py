@@ -1,4 +1,6 @@
-"""ONNX models of old versions, inputs whose values are given at import, and parameters that `train-step` trains."""
+"""ONNX models of old versions, inputs whose values are given at import, and the choice of the parameters that
+`train-step` trains.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -90,12 +92,12 @@ def test_wrong_constants_are_refused(constants: dict[str, Any], message: str) ->
         tiduc.from_onnx(model([SUM], AXES, {}), constants=constants)
 
 
-# ---- what is trained ---------------------------------------------------------------------------------------
+# ---- the parameters that are trained -----------------------------------------------------------------------
 
 MASK = np.triu(np.full((4, 4), np.finfo(np.float32).min), 1)
 ATTENTION = {
     "embed.weight": draw(4, 4),
-    "norm.weight": np.ones(4, np.float32),  # an exporter merges equal arrays, here of two norms
+    "norm.weight": np.ones(4, np.float32),  # an exporter merges equal arrays; this one serves two norms
     "norm.bias": np.zeros(4, np.float32),
     "head.weight": draw(4, 2),
     "head.bias": draw(2),
@@ -123,7 +125,7 @@ def attention() -> Any:
 
 def attention_in_torch(torch: Any) -> Any:
     class Attention(torch.nn.Module):  # type: ignore[misc, name-defined]
-        """The model of `attention`, with the parameters that `train-step` trains by default."""
+        """The model of `attention` in PyTorch. Its parameters are those that `train-step` trains by default."""
 
         def __init__(self) -> None:
             super().__init__()

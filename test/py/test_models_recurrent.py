@@ -21,7 +21,10 @@ def draw(*shape: int) -> Any:
 
 
 def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
-    """The operands of a node except the first, by ONNX's names. Optional operands are None unless `wanted`."""
+    """The operands of a recurrent node except the first, by their names in ONNX.
+
+    An optional operand is None unless its name is in `wanted`.
+    """
     n = GATES[op] * SIZE
     arrays = {
         "W": draw(directions, n, READ),
@@ -78,7 +81,10 @@ def program_of(op: str, arrays: dict[str, Any], x: Any, outputs: int, **attribut
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_of_different_lengths(direction: str) -> None:
-    """Each sequence of a batch gives the same result as on its own. The batch is the first dimension here."""
+    """An LSTM gives each sequence of a batch the result that the sequence has alone.
+
+    The sequences differ in length, and the batch is the first dimension.
+    """
     x, arrays = draw(BATCH, STEPS, READ), weights("LSTM", 1, "B", "sequence_lens")
     program = program_of("LSTM", arrays, x, 3, direction=direction, layout=1)
     y, h, c = evaluate(str(program), program.arguments(x))

@@ -1,4 +1,4 @@
-"""PyTorch modules: the VJP equals PyTorch's gradients. Needs the extra `tiduc[torch]`."""
+"""PyTorch modules: outputs and VJPs equal PyTorch's. These tests need the extra `tiduc[torch]`."""
 
 import copy
 from pathlib import Path
@@ -27,7 +27,7 @@ class Cnn(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """A matrix with two names, a table that is not in the `state_dict`, and a table of integers."""
+    """A module with a matrix that has two names, a buffer that is not in the `state_dict`, and a buffer of integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,10 @@ class Tied(nn.Module):  # type: ignore[misc,name-defined]
 
 
 def against_autograd(module: Any, *inputs: Any) -> tuple["tiduc.Model", Any]:
-    """Compares outputs and all gradients with PyTorch; returns the model, and the module after its forward pass."""
+    """Compares the outputs and all gradients with PyTorch's.
+
+    Returns the imported model, and the module after its forward pass.
+    """
     model = tiduc.from_torch(module, inputs, lift_constants=True)
     parameters = [name for name in model.weights if name in dict(module.named_parameters())]
     floats = [x.clone().requires_grad_() for x in inputs if x.is_floating_point()]
@@ -96,7 +99,7 @@ def test_tied_weights_are_one_input() -> None:
 
 
 def test_a_tensor_in_place_of_a_tuple_is_refused() -> None:
-    """The rows of the tensor would become the inputs."""
+    """A tensor as example inputs is refused, because its rows would become the inputs of the module."""
     with pytest.raises(tiduc.TiducError, match=r"expects a tuple .* \(x,\)"):
         tiduc.from_torch(nn.Linear(3, 2), torch.ones(1, 3))
 
@@ -117,7 +120,10 @@ def test_derivatives_at_kinks_are_those_of_pytorch() -> None:
 
 
 class Stopping(nn.Module):  # type: ignore[misc,name-defined]
-    """All ways to stop a gradient: `detach` (also in place), `no_grad`, and the padding row of an embedding."""
+    """A module with all ways to stop a gradient:
+
+    `detach` (also in place), `no_grad`, and the padding row of an embedding.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +189,9 @@ def test_functions_keep_their_own_derivatives() -> None:
 
 
 class Grouped(nn.Module):  # type: ignore[misc,name-defined]
-    """Multiplies each group of rows by its own matrix (`grouped_mm`). Also indexes the columns of x by a buffer."""
+    """Multiplies each group of rows of x by a different matrix (`grouped_mm`), and selects columns of x by indices from
+    a buffer.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +208,7 @@ def test_products_of_groups() -> None:
 
 
 class Pools(nn.Module):  # type: ignore[misc,name-defined]
-    """Pools with windows that extend beyond the padding."""
+    """Pooling with windows that extend beyond the padding (`ceil_mode`)."""
 
     def forward(self, x: Any) -> Any:
         largest = nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True)
@@ -216,7 +224,7 @@ def test_pooling_of_rounded_up_sizes() -> None:
 
 
 class Wrapping(nn.Module):  # type: ignore[misc,name-defined]
-    """Remainders with the sign of the divisor, and circular padding, which copies into an uninitialized array."""
+    """Computes remainders with the sign of the divisor, and circular padding, which copies into an uninitialized array."""
 
     def forward(self, x: Any) -> Any:
         whole = torch.remainder((4 * x).to(torch.int32), 3)
@@ -273,7 +281,10 @@ def test_commands_that_read_other_files_read_a_file_of_torch_export(
 
 
 def test_a_file_with_a_container_of_another_package(tmp_path: Path) -> None:
-    """Results of transformers' models have a container type that only their package registers."""
+    """A saved program whose result has a container type that is not registered is imported.
+
+    Models of transformers return such containers, which only that package registers.
+    """
 
     class Result(tuple[Any, ...]):
         pass
@@ -319,7 +330,7 @@ class Weighted(nn.Module):  # type: ignore[misc,name-defined]
 def test_functions_along_a_dynamic_dimension() -> None:
     size = ({0: torch.export.Dim("n", min=5)},)
     model = tiduc.from_torch(Weighted(), (torch.randn(6),), dynamic_shapes=size)
-    assert "f64" not in model.text  # numbers of elements are integers
+    assert "f64" not in model.text  # the program counts elements with integers, not floats
     gradient = model.grad(value=True).compile()
     for n in (5, 8):
         x = torch.randn(n, requires_grad=True)
@@ -335,7 +346,7 @@ class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Sampled(nn.Module):  # type: ignore[misc,name-defined]
-    """torch-mlir fails at the operand of the sample, a constant that has no line."""
+    """A module for which torch-mlir reports an error at a constant without a line: the operand of `multinomial`."""
 
     def forward(self, x: Any) -> Any:
         return x.sum() + torch.multinomial(x, 2).sum()

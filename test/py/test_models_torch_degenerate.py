@@ -84,12 +84,15 @@ SAMPLE = {
         "functional.grid_sample (bilinear, reflection, True)",
     ),
 }
-"""Functions that once were wrong or refused."""
+"""Functions whose derivatives at such inputs once were wrong or refused."""
 
 
 @pytest.mark.parametrize("group", SAMPLE)
 def test_functions_at_degenerate_inputs(group: str) -> None:
-    """Compares values, cotangents and second derivatives. One program has all functions of a group."""
+    """Values, cotangents and second derivatives are right at each kind of degenerate input.
+
+    One program computes all functions of a group.
+    """
     rows = torch_degenerate.ROWS[group]
     found = torch_degenerate.outcomes([rows[name] for name in SAMPLE[group]])
     for name, of_kinds in zip(SAMPLE[group], found, strict=True):
@@ -110,7 +113,9 @@ def test_the_page_keeps_lines_of_groups_without_results() -> None:
 
 
 def test_differences_without_a_reason_are_wrong() -> None:
-    """An accepted NaN accepts no other number, and no later array."""
+    """If a NaN is accepted at one element, a different number at that element, or an error in a later array, still
+    counts as wrong.
+    """
     wanted, nan = [np.ones(2), np.ones(2)], np.array([np.nan, 1])
     for got, category in (
         ([nan, np.ones(2)], "other"),
@@ -121,7 +126,9 @@ def test_differences_without_a_reason_are_wrong() -> None:
 
 
 def test_least_squares_of_dependent_columns() -> None:
-    """The solution by QR, and its derivatives, are NaN, and not the large quotients of roundings."""
+    """If the columns are linearly dependent, the least-squares solution by QR and its derivatives are NaN, instead of
+    large quotients of rounding errors.
+    """
     x, y = torch.ones(2, 4, 3, dtype=torch.float64), torch.ones(2, 4, 1, dtype=torch.float64)
     x[1] += torch.eye(4, 3)
     program = tiduc.from_torch(Module(lambda x, y: torch.linalg.lstsq(x, y).solution), (x, y)).vjp()
@@ -132,7 +139,9 @@ def test_least_squares_of_dependent_columns() -> None:
 
 
 def test_numbers_minus_tensors_in_f64() -> None:
-    """torch-mlir rounds the number to f32."""
+    """A Python number in an expression with f64 tensors keeps its precision. torch-mlir alone would round the number to
+    f32.
+    """
     x = torch.ones(3, dtype=torch.float64)
     program = tiduc.from_torch(
         Module(lambda x: [1 / 3 - x, torch.linspace(-1 / 3, 1 / 3, 3, dtype=x.dtype) * x]), (x,)
@@ -144,7 +153,10 @@ def test_numbers_minus_tensors_in_f64() -> None:
 
 
 def test_qr_where_a_column_has_nothing_below_the_diagonal() -> None:
-    """Reflectors are discontinuous there, but Q and R do not depend on them."""
+    """The gradient of QR is right if a column is zero below the diagonal.
+
+    There, Householder reflectors are discontinuous, but Q and R do not depend on them.
+    """
     x = torch.eye(4, 3, dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.qr(x)
     seeds = [draw(4, 3), draw(4, 3)[:3]]
@@ -155,7 +167,10 @@ def test_qr_where_a_column_has_nothing_below_the_diagonal() -> None:
 
 
 ROLLS = ((0, 0), (3, 0), (-3, 0), (-7, 0), (8, 0), (-4, None), (7, None), ((1, -9), (0, 1)), ((2, 2), (0, 0)))
-"""Shifts of at least the size, which once were refused or had no effect."""
+"""Shifts and dimensions of `torch.roll`.
+
+Shifts that are at least the dimension's size once were refused or had no effect.
+"""
 
 
 def rolls(x: Any) -> list[Any]:
@@ -170,7 +185,10 @@ def test_rolls() -> None:
 
 
 def test_rolls_along_a_dynamic_dimension() -> None:
-    """torch-mlir's lowering gives an array that is too long if a shift exceeds the size."""
+    """`torch.roll` along a dynamic dimension has the right values and gradients.
+
+    If a shift exceeds the size, the lowering of torch-mlir alone gives an array that is too long.
+    """
     sizes = ({0: torch.export.Dim("n", min=2)},)
 
     def function(x: Any) -> list[Any]:
@@ -191,7 +209,7 @@ def test_rolls_along_a_dynamic_dimension() -> None:
 
 
 def test_norms_on_the_default_engine() -> None:
-    """Checks IREE's gradient at zero vectors and zero components, in f32."""
+    """IREE's f32 gradients of norms equal PyTorch's at zero vectors and at zero components."""
 
     def function(x: Any) -> Any:
         norms = [torch.linalg.vector_norm(x, p, 1) for p in (0.5, 1, 1.5, 2, 3, float("inf"))]
@@ -204,7 +222,10 @@ def test_norms_on_the_default_engine() -> None:
 
 
 def test_one_tensor_as_two_example_inputs() -> None:
-    """PyTorch's export uses only the last of the inputs."""
+    """If a tensor is given as two example inputs, the imported program reads both inputs.
+
+    PyTorch's export alone would use only the last one.
+    """
     x = torch.ones(2)
     program = tiduc.from_torch(Module(lambda x, y: 2 * x + 3 * y), (x, x))
     (y,) = program.compile(engine="reference")(np.array([1, 2], np.float32), np.array([10, 20], np.float32))
@@ -212,7 +233,7 @@ def test_one_tensor_as_two_example_inputs() -> None:
 
 
 def inter_union(x: Any, y: Any) -> Any:
-    """The intersection of boxes, as in torchvision's losses."""
+    """The area of intersections of boxes, computed by a masked assignment as in torchvision's losses."""
     mask = y > x
     area = torch.zeros_like(x)
     area[mask] = (y[mask] - x[mask]) * y[mask]
@@ -220,7 +241,7 @@ def inter_union(x: Any, y: Any) -> Any:
 
 
 def kept(x: Any) -> Any:
-    """A function that computes square roots and logarithms only inside masks, where they are defined."""
+    """Computes square roots and logarithms only inside masks, where they are defined."""
     rows = torch.zeros_like(x)
     mask = x[:, 0] > 0
     rows[mask] = torch.sqrt(x[mask].abs()) * torch.ones(3, dtype=x.dtype)
@@ -233,7 +254,7 @@ def kept(x: Any) -> Any:
 
 
 def overwritten(x: Any) -> Any:
-    """A function that reads masked elements before it overwrites x and the elements."""
+    """Reads masked elements of x, then overwrites both x and the elements that were read."""
     x, y = x * 1, torch.zeros_like(x)
     mask = x > 0
     part = x[mask] * 3
@@ -244,7 +265,7 @@ def overwritten(x: Any) -> Any:
 
 
 def rows(x: Any, row: Any, lead: Any) -> Any:
-    """Assigns a number, a row or a matrix to all positions of a mask, as for embeddings of special tokens."""
+    """Assigns a scalar, a row or a matrix to all positions of a mask, as models do for embeddings of special tokens."""
     places, firsts, seconds = x[..., 0] > 0, x[:, 0, 0] > 0, x[0, :, 0] > 0
     y = [x * factor for factor in range(1, 9)]
     y[0][places] = row

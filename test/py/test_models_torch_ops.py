@@ -84,7 +84,9 @@ FILLED = {
         *(torch.full_like(x, 3, dtype=torch.int64), torch.ones(2, dtype=torch.bool) + True),
     ],
 }
-"""Ops on tensors filled with one value, which torch-mlir folds wrongly, such as comparisons of floats and integers."""
+"""Functions with ops on tensors whose elements are all equal, such as comparisons of floats and integers. torch-mlir
+folds these ops wrongly.
+"""
 
 
 @pytest.mark.parametrize("name", FILLED)
@@ -112,7 +114,9 @@ def test_functions_of_integers() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "bool"])
 def test_functions_of_floats_take_integers(dtype: str) -> None:
-    """Models divide by an integer number of patches, or compute the mean of a mask."""
+    """Functions that return floats accept integer tensors, as in models that divide by an integer number of patches or
+    compute the mean of a mask.
+    """
     x = torch.tensor([[1, 2, 0], [4, 0, 1]]).to(getattr(torch, dtype))
 
     def function(x: Any) -> Any:
@@ -159,7 +163,9 @@ def test_filled_tensors_of_dynamic_sizes() -> None:
 
 
 def test_an_op_that_pytorch_lacks() -> None:
-    """If PyTorch removes an op, models with other ops can still be imported."""
+    """tiduc's table of decompositions omits ops that the installed PyTorch lacks, so that models with other ops can
+    still be imported.
+    """
     from tiduc.models.torch.ops.framework import Absent, aten
     from tiduc.models.torch.ops.table import TABLE
 
@@ -197,7 +203,9 @@ WITHOUT_STABLEHLO = {
 
 @pytest.mark.parametrize("name", WITHOUT_STABLEHLO)
 def test_a_refusal_names_the_op_where_torch_mlir_does_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch-mlir lowers these ops only for floats. Its own error names a C++ class, or a list of dimensions."""
+    """If torch-mlir cannot lower an op, the diagnostic names the op and its line. torch-mlir's own error names only a
+    C++ class, or a list of dimensions.
+    """
     from tiduc.models.torch.ops.table import TABLE
 
     op, overload = name.split(".")
@@ -218,7 +226,11 @@ def test_refusals_name_the_line_the_module_and_a_way_out(name: str) -> None:
 
 
 class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Attention as in GPT-2. The export omits `contiguous`, because PyTorch's kernel stores its result by position."""
+    """Attention as in GPT-2.
+
+    The exported program omits `contiguous`, because PyTorch's kernel for attention already stores its result in that
+    memory layout.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +245,11 @@ class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate: str) -> None:
-    """The derivative of erf is an exponential, not the derivative of the quotient that approximates erf."""
+    """GELU and its gradient equal PyTorch's.
+
+    The program keeps the op for erf or tanh, so that its derivative is exact, instead of the derivative of an
+    approximation.
+    """
 
     def gelu(x: Any) -> Any:
         return torch.nn.functional.gelu(x, approximate=approximate)
@@ -244,7 +260,7 @@ def test_gelu(approximate: str) -> None:
         function = {"none": "chlo.erf", "tanh": "stablehlo.tanh"}[approximate]
         assert gradient.text.count(function) == 1
         gelu(x).sum().backward()
-        if kind == torch.bfloat16:  # NumPy has no such numbers
+        if kind == torch.bfloat16:  # NumPy has no bfloat16
             continue
         value, slope = gradient.compile()(x.detach().numpy())
         tolerance = 1e-12 if kind == torch.float64 else 1e-5
@@ -257,7 +273,10 @@ def test_gelu(approximate: str) -> None:
     [((2, 6, 5, 3), 3, torch.float32), ((3, 4), 2, torch.float64), ((1, 8, 7), 8, torch.bfloat16)],
 )
 def test_group_norm(shape: tuple[int, ...], groups: int, kind: Any) -> None:
-    """Means and variances have the input's type or f32. The program has no gathers."""
+    """GroupNorm equals PyTorch's.
+
+    The program computes means and variances in the input's type or in f32, and has no gathers.
+    """
     module = torch.nn.GroupNorm(groups, shape[1], affine=kind != torch.float64).to(kind)
     with torch.no_grad():
         for weight in module.parameters():
@@ -266,13 +285,13 @@ def test_group_norm(shape: tuple[int, ...], groups: int, kind: Any) -> None:
     program = tiduc.from_torch(module, (x,))
     assert "gather" not in program.text
     assert bool(re.search(r"\dx\d+xf64", program.text)) == (kind == torch.float64)
-    if kind != torch.bfloat16:  # NumPy has no such numbers
+    if kind != torch.bfloat16:  # NumPy has no bfloat16
         (y,) = program.compile()(*program.arguments(x.numpy()))
         np.testing.assert_allclose(y, module(x).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_erf_of_integers() -> None:
-    """PyTorch computes erf of integers in its default float type."""
+    """erf of integers equals PyTorch's, which computes it in the default float type."""
     x = torch.arange(-2, 3)
     value = tiduc.from_torch(Inner(torch.erf), (x,)).compile()(x.numpy())[0]
     np.testing.assert_allclose(value, torch.erf(x), rtol=1e-6)

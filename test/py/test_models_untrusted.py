@@ -1,4 +1,6 @@
-"""Untrusted `.pt2` files: their code does not run, no other files are read, and the caller's process survives."""
+"""Importing an untrusted `.pt2` file: code in the file does not run, no other files are read, and the caller's process
+survives.
+"""
 
 import io
 import json
@@ -46,7 +48,7 @@ class Evil:
 
 
 def saved(x: Any) -> bytes:
-    """The bytes of the file that PyTorch writes for an object."""
+    """The bytes that `torch.save` writes for an object."""
     import torch
 
     file = io.BytesIO()
@@ -220,7 +222,10 @@ ATTACKS: dict[Callable[[Path], Parts], str | None] = {
     name_of_a_weight: "expects the name of a parameter",
     name_of_a_keyword: "expects a name",
 }
-"""Files with code, each with the message of its refusal. None if no part of the importer reads the code."""
+"""Functions that write files with code, and the message with which each file is refused.
+
+None means that the import succeeds, because it reads no part with code.
+"""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -247,7 +252,7 @@ def test_an_export_from_a_stranger(
 def test_pytorch_runs_what_is_refused(
     attack: Callable[[Path], Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `trust`, these files run their code."""
+    """With `trust`, PyTorch's reader runs the code of these files. This shows that the attacks would work."""
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "stranger", raising=False)
@@ -259,7 +264,10 @@ def test_pytorch_runs_what_is_refused(
 
 
 def test_a_file_with_two_directories(tmp_path: Path) -> None:
-    """In this file, PyTorch's first reader sees no program. Its second reader sees a program with code."""
+    """A file with two directories is refused.
+
+    PyTorch's first reader finds no program in it, but the second one finds a program with code.
+    """
     torch = pytest.importorskip("torch")
     mark, path = tmp_path / "ran", tmp_path / "plain.pt2"
     evil = {
@@ -291,7 +299,9 @@ def test_an_expression_takes_no_time(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_that_takes_all_time_or_memory(tmp_path: Path) -> None:
-    """A tensor of 2^30 elements that is split into single elements. PyTorch would create 2^30 objects."""
+    """A program that splits a tensor into its 2^30 elements is refused within limits of time and memory, although
+    PyTorch would create 2^30 objects.
+    """
     pytest.importorskip("torch")
 
     def change(document: dict[str, Any]) -> None:
@@ -315,7 +325,7 @@ def test_an_export_that_is_trusted(tmp_path: Path) -> None:
     path = write(tmp_path / "model.pt2", attacked | {"data/weights/weight_0": weight})
     assert run(["import", str(path), "-o", str(output)]) == 1 and not output.exists()
     assert run(["import", str(path), "--trust", "-o", str(output)]) == 0 and output.exists()
-    with pytest.raises(TiducError):  # the unpickled value is not a parameter
+    with pytest.raises(TiducError):  # the code runs, but its result is not a parameter
         tiduc.import_model(write(path, attacked), trust=True)
     assert mark.exists()
 
@@ -327,7 +337,7 @@ def test_an_export_without_other_programs(isolated: bool, tmp_path: Path) -> Non
     program = tiduc.import_model(path, lift_constants=True, isolated=isolated)
     assert str(program.signature) == "(w: 3xf32, x: 3xf32) -> (result0: 3xf32)"
     np.testing.assert_array_equal(program.weights["w"], [1, 2, 3])
-    program.weights["w"][0] = 5  # the array belongs to the caller
+    program.weights["w"][0] = 5  # the array is writable, because it belongs to the caller
 
 
 def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -342,7 +352,9 @@ def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
 
 
 def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
-    """A program leaves steps open in the worker. They do not affect the worker's next import."""
+    """A refused program that enters a vmap level and does not leave it has no effect on the next import in the same
+    worker.
+    """
     pytest.importorskip("torch")
     good, path = write(tmp_path / "good.pt2", plain()), tmp_path / "model.pt2"
     expected = tiduc.from_torch(good).text
@@ -359,7 +371,9 @@ def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
 
 
 def test_pytorch_reads_no_shared_cache(tmp_path: Path) -> None:
-    """PyTorch's compiler has a cache in the shared temporary folder. Another user may have written to it."""
+    """The import does not use the cache of PyTorch's compiler in the shared temporary folder, to which another user may
+    have written.
+    """
     pytest.importorskip("torch")
     (temporary := tmp_path / "temporary").mkdir()
     path = write(tmp_path / "plain.pt2", plain())

@@ -1,4 +1,4 @@
-"""Compiled modules embedded in other programs: functions by name, device arrays, devices, threads."""
+"""Compiled modules in other programs: functions by name, arrays on the device, several devices, and threads."""
 
 import gc
 import subprocess
@@ -142,7 +142,7 @@ def test_a_donated_array_cannot_be_another_argument(module: Module) -> None:
 
 
 class Counted:
-    """A buffer that counts how often it is compared with another one, and the buffer view of it."""
+    """Stands for both a buffer view and its buffer, and counts how often buffers are compared."""
 
     shape = ()
     compared = 0
@@ -161,7 +161,10 @@ class Counted:
 
 
 def test_the_check_of_donated_arrays_compares_arrays_of_one_size(module: Module) -> None:
-    """A training step has hundreds of arrays; comparing all pairs took as long as the step of a small network."""
+    """The check of donated arrays compares only arrays of equal size.
+
+    With the hundreds of arrays of a training step, comparing all pairs took as long as the step of a small network.
+    """
     shift = module["shift"]
     views = [Counted(size) for size in (4, 8, 8, 12, 12, 12)]
     arrays = [DeviceArray(module.put(ONES).device, view, np.dtype(np.float32)) for view in views]
@@ -219,7 +222,7 @@ def test_arrays_of_another_device_are_refused(module: Module, vmfb: bytes) -> No
 
 
 def test_several_devices(vmfb: bytes) -> None:
-    """A module for one device uses the first of the given devices."""
+    """A module that was compiled for one device uses the first of the given devices."""
     with tiduc.runtime.load(vmfb, devices=["local-task", "local-sync"]) as module:
         assert module["add"](ONES, ONES)[0].tolist() == [2, 2, 2]
     with pytest.raises(TiducError, match="no device for target 'cpu'"):

@@ -1,4 +1,7 @@
-"""Loops that update arrays in place: reads see old values, and only the changed parts of a state are residuals."""
+"""Loops that update arrays in place.
+
+Reads before an update get the old values, and only the changed parts of an array are stored as residuals.
+"""
 
 import re
 from collections.abc import Callable
@@ -20,17 +23,17 @@ from tiduc.backends.reference.interpreter import evaluate
 
 
 def test_slices_of_a_state_are_updated_in_place() -> None:
-    """The reverse loop of a scan handles only slices: it has no sums and zeros of whole arrays."""
+    """The reverse loop of a scan reads and updates slices, and has no sums of whole arrays."""
     text = grad(*scanned(7), "stack").rpartition("do {")[2]
     assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
-    # The update writes the cotangent of xs; the cotangent of ys is only read.
+    # The only update writes the cotangent of xs, because the loop only reads the cotangent of ys.
     assert text.count("stablehlo.dynamic_update_slice") == 1
 
 
 def test_overwritten_entries_are_read_with_their_old_values() -> None:
-    """A loop replaces the entries of a state one by one.
+    """The gradient is right for a loop that replaces the entries of an array one by one.
 
-    Each new entry depends on the previous entry and the old entry.
+    Each new entry depends on the previous entry and on the old entry.
     """
 
     def f(x: Any, w: Any) -> Any:
@@ -53,7 +56,10 @@ PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some indices
 
 
 def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop that updates three entries of a state in place; the new values depend on other entries."""
+    """A loop that updates three entries of an array in place, and its arguments.
+
+    The new values depend on other entries of the array.
+    """
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -69,7 +75,10 @@ def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
 
 @pytest.mark.parametrize("how", ["slice", "set", "add"])
 def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
-    """Stacks hold slices, and the reverse loop changes the whole state only by updating slices."""
+    """The residuals of a loop that updates an array in place are stacks of the changed slices.
+
+    The reverse loop changes the whole array only by slice updates and scatters.
+    """
     function, arguments = mutated(how)
     text = grad(function, arguments, "stack")
     with jax.enable_x64(True):
@@ -82,7 +91,7 @@ def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
 
 
 def test_the_reverse_costs_as_much_as_the_changes() -> None:
-    """Each of n iterations changes one of n entries. The reverse loop has no array of n x n elements."""
+    """The gradient of a loop whose n iterations each change one of n entries needs no array of n x n elements."""
 
     def f(x: Any) -> Any:
         return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
@@ -95,9 +104,10 @@ def test_the_reverse_costs_as_much_as_the_changes() -> None:
 
 
 def test_slots_that_meet_are_carried() -> None:
-    """Two iterations write the same entry.
+    """The gradient is right if two iterations write the same entry.
 
-    In reverse, the second one zeroes the cotangent, and the first reads the zero.
+    The reverse loop zeroes that entry's cotangent for the second iteration, and the first iteration must read this
+    zero.
     """
 
     def f(xs: Any) -> Any:
@@ -113,7 +123,7 @@ def test_slots_that_meet_are_carried() -> None:
 
 
 def test_donated_arguments() -> None:
-    """A derivative keeps the alias of an argument and an output if it returns the output."""
+    """A derivative keeps the alias of a donated argument and an output only if the derivative returns that output."""
     arguments = random((3,), (3,))
     with jax.enable_x64(True):
         donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)

@@ -1,4 +1,4 @@
-"""Names of inputs and outputs: in hand-written text, and in the text that JAX writes."""
+"""Names of inputs and outputs, which are taken from hand-written text and from the text that JAX writes."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,10 @@ def names(ports: Any) -> list[str]:
 
 
 def test_arguments_have_the_names_of_the_text(tmp_path: Path) -> None:
-    """Numbers, and names that MLIR's printer generates, do not become names of inputs."""
+    """Inputs get the names of the arguments in the text.
+
+    Numbers, and names that MLIR's printer generates, are not used.
+    """
     file = tmp_path / "f.mlir"
     file.write_text(TEXT)
     program = tiduc.load(file)
@@ -121,7 +124,10 @@ def test_paths_of_results(path: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [r"f\22g", ") -> (%x: tensor<f32>", r"a\0A\\x"])
 def test_names_of_functions_that_iree_does_not_escape(name: str) -> None:
-    """The function's declaration contains the name without escapes, before the arguments."""
+    """A program whose function has such a name compiles and runs.
+
+    IREE's declaration of the function contains this name without escapes.
+    """
     text = f"""func.func @"{name}"(%x: tensor<2xf32> {{tidu.name = "x"}}) -> tensor<2xf32> {{
       %0 = stablehlo.multiply %x, %x : tensor<2xf32>
       return %0 : tensor<2xf32>

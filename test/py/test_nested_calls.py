@@ -1,4 +1,7 @@
-"""Functions that call each other on many paths: derivatives are right, and their size grows with the call sites."""
+"""Functions that call each other on many paths.
+
+Derivatives are right, and their size is proportional to the number of call sites.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +34,10 @@ DERIVATIVES: dict[str, Callable[[tiduc.Program], tiduc.Program]] = {
 
 
 def nested(depth: int, width: int = 2, ops: int = 2) -> str:
-    """Functions, each of which calls the next one `width` times. The last one has 2 `ops` ops."""
+    """The text of nested functions, each of which calls the next one `width` times.
+
+    The last function has 2 `ops` ops.
+    """
     lines = []
     for i in range(depth):
         name = f"private @f{i}" if i else "@main"
@@ -48,8 +54,10 @@ def nested(depth: int, width: int = 2, ops: int = 2) -> str:
 
 @pytest.mark.parametrize("kind", DERIVATIVES)
 def test_a_derivative_grows_with_the_call_sites(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """14 more levels multiply the number of paths by 16,384. Each time, they add about the same number of bytes."""
-    if kind not in ("jvp", "vjp"):  # lowers the limit, so that the texts are smaller and the test faster
+    """Adding 14 levels of calls adds about the same number of bytes to a derivative each time, although the number of
+    paths grows by a factor of 16,384.
+    """
+    if kind not in ("jvp", "vjp"):  # a lower limit makes the texts smaller and the test faster
         monkeypatch.setattr(split, "MOST_CARRIED", 64)
     sizes = [len(DERIVATIVES[kind](tiduc.load(nested(depth))).text) for depth in (14, 28, 42)]
     first, second = (y - x for x, y in pairwise(sizes))
@@ -59,7 +67,9 @@ def test_a_derivative_grows_with_the_call_sites(kind: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("kind", DERIVATIVES)
 @pytest.mark.parametrize("bound", [0, 3])
 def test_functions_that_run_again(bound: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For random tangents and cotangents, the results equal those of the program with inlined calls."""
+    """Derivatives whose functions recompute residuals equal the derivatives of the program with inlined calls, for
+    random tangents and cotangents.
+    """
     text, rng = nested(3, 2, ops=2), np.random.default_rng(0)
     expected = DERIVATIVES[kind](tiduc.load(text, inline=True))
     shared = DERIVATIVES[kind](tiduc.load(text)).text
@@ -73,7 +83,7 @@ def test_functions_that_run_again(bound: int, kind: str, monkeypatch: pytest.Mon
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TEXTS)
 def test_control_flow_that_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks callees, branches and loops that recompute their residuals, to order two."""
+    """Derivatives to order two are right if called functions, branches and loops recompute their residuals."""
     monkeypatch.setattr(split, "MOST_CARRIED", -1)
     text, arguments = TEXTS[name]
     check(text, *arguments, subsets=False)
@@ -99,9 +109,8 @@ def test_a_function_that_runs_again_on_iree(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_more_residuals_than_the_bound() -> None:
-    """A function calls a function with 80 residuals 13 times.
-
-    These are 1,040 residuals, so the function is recomputed.
+    """A function that calls a function with 80 residuals 13 times recomputes them, because the 1,040 residuals exceed
+    the limit.
     """
     f2 = nested(1, 13, ops=80).replace("@f1", "@f2").replace("func.func @main", "func.func private @f1")
     f1 = nested(1, 2, ops=1)
@@ -113,7 +122,7 @@ def test_more_residuals_than_the_bound() -> None:
 
 
 def test_ordinary_programs_keep_their_residuals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encoder of 24 blocks that is called twice returns all residuals of its blocks."""
+    """An encoder of 24 blocks that is called twice stores all residuals of its blocks instead of recomputing them."""
     block = nested(1, 1, ops=16).replace("@main", "@block").replace("func.func @", "func.func private @")
     calls = "\n".join(f"%x{i + 1} = call @block(%x{i}, %w) : (!t, !t) -> !t" for i in range(24))
     text = f"""{block}
@@ -134,7 +143,9 @@ func.func @main(%x: !t, %w: !t) -> !t {{
 
 @pytest.mark.parametrize("is_reducer", [False, True])
 def test_inlining_is_bounded(is_reducer: bool) -> None:
-    """Inlining copies a function for each path. 2^40 copies are refused, even if calls must be inlined."""
+    """A program is refused if inlining would copy a function for each of 2^40 paths, even if its calls must be inlined
+    because a reducer contains them.
+    """
     text = nested(40)
     if is_reducer:
         text = (
@@ -155,9 +166,9 @@ func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_patterns_of_active_arguments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A constant argument gives another pattern of active arguments.
+    """A program is refused if its functions need derivatives for too many sets of active arguments.
 
-    20 functions, each of which fixes one argument in one of two calls, have 2^20 patterns.
+    Each of 20 functions passes a constant in one of two calls, which gives 2^20 such sets.
     """
     monkeypatch.setattr(call, "MOST_PATTERNS", 64)
     arguments, types = (
@@ -187,6 +198,6 @@ def test_patterns_of_active_arguments_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cost_of_many_paths() -> None:
-    """The last function is reached by 2^40 paths, and its cost counts once for each."""
+    """The cost of a function that is called on 2^40 paths is counted 2^40 times."""
     cost = find_cost(tiduc.load(nested(40)))
     assert cost.flops == 2**40 * 4 and cost.transcendentals == 2**40 * 2
