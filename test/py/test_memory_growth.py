@@ -69,7 +69,9 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of ops in all schedules that the planner evaluates is at most a constant multiple of the graph's ops."""
+    """The number of ops in all schedules that the planner evaluates is at most a constant multiple of the graph's
+    ops.
+    """
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

@@ -231,7 +231,9 @@ def two_directories(good: Parts, evil: Parts) -> bytes:
 
 
 def test_two_directories(tmp_path: Path) -> None:
-    """A file with two directories is refused, because the two readers of PyTorch would find different archives in it."""
+    """A file with two directories is refused, because the two readers of PyTorch would find different archives in
+    it.
+    """
     evil = {"version": b"8.20", "serialized_exported_program.json": plain()[MODEL], "a.pt": b"", "b.pt": b""}
     good = {
         name: plain()[name] for name in ("archive_format", "archive_version", ".data/version", "byteorder")

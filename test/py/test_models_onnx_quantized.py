@@ -238,7 +238,9 @@ def test_matrices_of_a_trained_model_stay_integers() -> None:
 
 @pytest.mark.more
 def test_adapters_on_the_integers_of_an_onnx_file() -> None:
-    """Training low-rank adapters has equal losses, whether the weights are stored as integers or dequantized to floats."""
+    """Training low-rank adapters has equal losses, whether the weights are stored as integers or dequantized to
+    floats.
+    """
     losses = []
     random = np.random.default_rng(2)
     x, target = (random.standard_normal((16, n)).astype(F32) for n in (24, 8))

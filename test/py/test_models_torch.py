@@ -224,7 +224,9 @@ def test_pooling_of_rounded_up_sizes() -> None:
 
 
 class Wrapping(nn.Module):  # type: ignore[misc,name-defined]
-    """Computes remainders with the sign of the divisor, and circular padding, which copies into an uninitialized array."""
+    """Computes remainders with the sign of the divisor, and circular padding, which copies into an uninitialized
+    array.
+    """
 
     def forward(self, x: Any) -> Any:
         whole = torch.remainder((4 * x).to(torch.int32), 3)

@@ -22,7 +22,7 @@ FORMS = {"elementwise", "linear", "bilinear", "by hand", "inactive", "refused"}
 
 
 def is_registered(name: str) -> bool:
-    """Whether the wheel has the op. Parsing an unknown op fails with a known message."""
+    """Whether the installed MLIR has the op. If not, parsing the op fails with a known message."""
     try:
         with context():
             ir.Module.parse(f'"{name}"() : () -> ()')
@@ -44,14 +44,17 @@ def test_op_is_declared(name: str) -> None:
 
 
 def test_nothing_else_is_declared() -> None:
-    """All other rules are for callee names, control flow over graphs, and ops on shapes."""
+    """Rules exist only for listed ops, names of called functions, control flow over graphs, and ops on shapes."""
     names = {name.partition(" @")[0] for name in OPSET.forms} - {"shape.shape_of", "tensor.dim"}
     unknown = {name for name in names if not name.startswith("tidu.")} - set(OPS)
     assert unknown == set(), f"add them to {FILE.name}, or correct their names"
 
 
 def test_the_list_has_the_ops_that_jax_knows() -> None:
-    """The wheel does not list its ops. JAX's build of the dialects has a class for each op."""
+    """The list contains all ops that the installed MLIR registers.
+
+    MLIR does not list its ops, but JAX's build of the dialects has a class for each op.
+    """
     names = set()
     for dialect in ("stablehlo", "chlo"):
         module = importlib.import_module(f"jaxlib.mlir.dialects.{dialect}")
@@ -90,18 +93,24 @@ OTHERWISE = {
     "stablehlo.torch_index_select": "order one: only IREE runs it, but not its second derivative",
     "stablehlo.unary_einsum": "order one: only IREE runs it",
 }
-"""Ops whose rule `check_rule` does not check to order two, and where the rule is checked instead."""
+"""Ops whose rules `check_rule` does not check to order two, and where or how far the rules are checked instead."""
 
 
 def test_rules_are_checked_to_order_two() -> None:
-    """The table has the orders that tests of rules check, by finite differences and by the adjoint identity."""
+    """`check_rule` checks each rule to order two, by finite differences and by the adjoint identity, except the listed
+    ones.
+
+    The table that is read here has the orders that the tests of rules have checked.
+    """
     checked = {row.op for row in CHECKED.read() if row.order > 1}
     unchecked = (set(OPSET.linearize_rules) & set(OPS)) - checked - set(OTHERWISE)
     assert unchecked == set(), "call check_rule in test/py/rules/, then pytest test/py/rules --write-tables"
 
 
 def test_empty_results_have_no_tangents() -> None:
-    """Rules need not handle empty results: even an op without a rule is not refused."""
+    """Rules need not handle empty results: an op without a rule can be differentiated if its float results are
+    empty.
+    """
     program = """
     func.func @main(%x: tensor<3xf32>) -> (tensor<0xf32>, tensor<i32>) {
       %0:2 = stablehlo.custom_call @unknown(%x) : (tensor<3xf32>) -> (tensor<0xf32>, tensor<i32>)
@@ -118,10 +127,10 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 14.5 lines, docstrings included.
+    """The rules have on average less than 14.5 lines for each declaration, including docstrings.
 
-    The attributes that name rules of called functions count as declarations, too. The registry, imports, and the
-    analyses of which parts of a matrix a function reads do not count.
+    The attributes that name rules of called functions also count as declarations. The lines of the registry, of
+    imports, and of the analyses of which parts of a matrix a function reads do not count.
     """
     others = (
         "guard",

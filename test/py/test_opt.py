@@ -1,4 +1,4 @@
-"""The textual syntax of pipelines, and the driver that runs them; test/lit checks its output."""
+"""The textual syntax of pass pipelines, and the driver that runs them. test/lit checks the driver's output."""
 
 from pathlib import Path
 
@@ -146,7 +146,7 @@ def test_without_options_the_passes_make_what_vjp_makes():
     module = parse(EXP_AX)
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
     (function,) = module.body.operations
-    program = load(EXP_AX).vjp()  # kept alive, because an op does not keep its module alive
+    program = load(EXP_AX).vjp()  # the variable keeps the module alive, because its ops do not
     (expected,) = program.module.body.operations
     ours, theirs = (
         [op.operation.name for op in f.operation.regions[0].blocks[0].operations]
@@ -169,7 +169,7 @@ def test_own_elements_keep_their_text():
 def test_listed_native_passes_are_registered() -> None:
     with context():
         for name in native_passes():
-            PassManager.parse(f"any({name})")  # raises ValueError for a name that MLIR does not know
+            PassManager.parse(f"any({name})")  # raises ValueError if MLIR does not know the name
 
 
 def test_a_reproducer_replaces_no_other_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Uses of Taylor mode: flows of differential equations, a physics-informed network, the transformer to order four."""
+"""Uses of Taylor mode: flows of differential equations, a physics-informed network, and a transformer to order four."""
 
 from math import factorial
 
@@ -40,7 +40,10 @@ def test_the_flow_of_a_linear_equation_is_the_exponential() -> None:
 
 
 def test_a_flow_can_be_differentiated() -> None:
-    """The solution of x' = x^2 is x / (1 - t x). Its coefficients are powers of x."""
+    """The flow of x' = x^2, whose coefficients are powers of x, has the right Jacobian.
+
+    The solution of the equation is x / (1 - t x).
+    """
     program, x = load(SQUARE).flow(6), np.array(0.3)
     compare(run(program, [x]), [x ** np.arange(2, 8)], 1e-13)
     compare(run(program.jacobian(), [x]), [np.arange(2, 8) * x ** np.arange(1, 7)], 1e-12)
@@ -67,7 +70,7 @@ def test_a_flow_needs_a_field() -> None:
 
 
 def test_taylor_integration() -> None:
-    """The coefficients equal JAX's, and the solution equals SciPy's."""
+    """The example of Taylor integration computes JAX's coefficients and SciPy's solution of the Lorenz equations."""
     integrate = pytest.importorskip("scipy.integrate")
     example, start = script("taylor_ode"), np.array([1.0, 1.0, 1.0])
     coefficients = load(example.LORENZ).flow(8).compile(engine="xla")
@@ -87,7 +90,10 @@ def test_taylor_integration() -> None:
 
 
 def test_a_physics_informed_network() -> None:
-    """The loss and its gradient equal those by nested gradients. Training decreases the loss."""
+    """The example of a physics-informed network computes the loss and gradient that JAX computes by nested gradients.
+
+    Training halves the loss.
+    """
     example = script("pinn_beam")
     step = example.gradient().compile(engine="xla")
     weights, points = example.start()

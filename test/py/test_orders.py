@@ -1,4 +1,6 @@
-"""Jets and derivatives of one variable as programs: signatures, composition, engines, errors."""
+"""Jets and higher derivatives with respect to one variable, as programs: signatures, composition, engines and
+errors.
+"""
 
 import re
 from dataclasses import replace
@@ -120,12 +122,14 @@ def test_engines(engine: str) -> None:
 
 
 def only(p: Program, i: int) -> Program:
-    """The program with only its output i."""
+    """A copy of the program that returns only output i."""
     return replace(p, outputs=p.outputs[i : i + 1])
 
 
 def test_composition() -> None:
-    """First derivatives of the third derivative give the fourth, and second derivatives also give the fifth."""
+    """Derivatives compose: first derivatives of the third derivative of exp(a x) are the fourth, and second derivatives
+    also give the fifth.
+    """
     y = np.exp(A * X)
     third = only(load(SCALAR).derivatives(3, "x"), 3)
     compare(run(third.grad("x"), [A, X]), [A**4 * y], 1e-12)
@@ -197,7 +201,7 @@ def network(x: Any, w: Any) -> Any:
 
 
 def ops(p: Program) -> int:
-    """The number of ops, without constants."""
+    """The number of ops in the program's text, except constants."""
     return len(re.findall(r"= (?:stablehlo|chlo)\.(?!constant)", p.text))
 
 
@@ -207,7 +211,7 @@ LAYERS = RNG.standard_normal(4), RNG.standard_normal((3, 4, 4))
 
 @pytest.mark.parametrize("order", [1, 3, 6])
 def test_reverse_mode_of_jets(order: int) -> None:
-    """JVPs of jets equal finite differences, and VJPs are their adjoints."""
+    """JVPs of a jet equal finite differences, and its VJPs are the adjoints of its JVPs."""
     series = RNG.standard_normal(order)
     check_rule(str(load(CHAIN).jet(order)), np.array(0.3), series, order=1, subsets=False, rtol=1e-6)
 
@@ -227,13 +231,18 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
 
 @pytest.mark.parametrize("order", [2, 8])
 def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
-    """The VJP has at most five times as many ops as the jet, and up to 60 more for checkpoints."""
+    """The VJP of a jet of a loop with unknown trip count has at most five times as many ops as the jet, plus 60 for
+    checkpoints.
+    """
     jet = load(NEWTON).jet(order)
     assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 
 
 def test_gradient_of_a_residual() -> None:
-    """A physics-informed loss is the squared residual of u'' + u = 0. Its gradient is in the parameters of u."""
+    """The gradient of a physics-informed loss with respect to the parameters of u equals JAX's.
+
+    The loss is the square of the residual u'' + u, and is computed from derivatives by Taylor mode.
+    """
 
     def u(t: Any, w: Any) -> Any:
         return jnp.sum(jnp.tanh(w[0] * t + w[1]) * w[2])

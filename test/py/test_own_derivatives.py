@@ -1,4 +1,4 @@
-"""Functions with a custom JVP or VJP, and Python rules for functions by name."""
+"""Functions with a custom JVP or VJP, and rules in Python for functions of a given name."""
 
 import re
 
@@ -21,11 +21,11 @@ func.func @main(%x: {T}) -> {T} {{
 }}
 """
 ONCE = MAIN.replace("(%1)", "(%x)")
-"""Calls softplus(x) instead of softplus(softplus(sin x))."""
+"""A main function that calls softplus once, on x, instead of computing softplus(softplus(sin x))."""
 
 
 def softplus(named: str = "") -> str:
-    """The text of softplus, which names a custom derivative."""
+    """The text of softplus. `named` is the attribute that names its custom derivative."""
     return f"""
 func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
   %0 = stablehlo.exponential %x : {T}
@@ -36,7 +36,7 @@ func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
 
 
 def forward(factor: float = 1.0) -> str:
-    """The text of a custom JVP. It multiplies the tangent by `factor`."""
+    """The text of a custom JVP of softplus. It multiplies the right tangent by `factor`."""
     return f"""
 func.func private @forward(%x: {T}, %dx: {T}) -> ({T}, {T}) {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -70,17 +70,20 @@ CT, CCY, CCX = np.array([0.2, 0.5, -1.0]), np.array([1.0, 0.0, 2.0]), np.array([
 
 
 def derived(program: Program, modes: str) -> Program:
-    """The program differentiated in a sequence of modes: `FR` is the VJP of the JVP."""
+    """The program after differentiation in a sequence of modes.
+
+    F is a JVP, R is a VJP; `FR` gives the VJP of the JVP.
+    """
     for mode in modes:
         program = program.jvp() if mode == "F" else program.vjp()
     return program
 
 
-# ---- rules of Python
+# ---- rules in Python
 
 
 def test_function_by_name() -> None:
-    """A rule for the function's name differentiates its calls. The calls are not inlined."""
+    """A Python rule for the name of a function differentiates its calls, which are not inlined."""
     mine = tiduc.OPSET.extended()
     mine.elementwise("func.call @softplus", lambda b, x, y: b.logistic(x))
     text = MAIN + softplus()
@@ -98,7 +101,7 @@ def test_jvp() -> None:
 
 @pytest.mark.parametrize("modes", ["F", "R", "FF", "FR", "RF", "RR"])
 def test_jvp_is_used(modes: str) -> None:
-    """In all modes and orders, derivatives are scaled if the custom JVP is scaled."""
+    """Derivatives of all modes and orders use the custom JVP: they change if the custom JVP is scaled."""
     whole, part = (derived(tiduc.load(ONCE + OF_JVP + forward(c)), modes) for c in (1.0, 1 / 3))
     arguments = [np.random.default_rng(i).normal(size=3) for i in range(len(whole.inputs))]
     given = list(zip(evaluate(str(whole), arguments), evaluate(str(part), arguments), strict=True))
@@ -108,7 +111,10 @@ def test_jvp_is_used(modes: str) -> None:
 
 
 def test_jvp_of_several_arguments() -> None:
-    """In f(x, n, w) = (w x, n, sin x), the integers n have no tangent, and x or w may be inactive."""
+    """The custom JVP of a function of several arguments is used, whichever arguments are active.
+
+    In f(x, n, w) = (w x, n, sin x), the integers n have no tangent.
+    """
     of_f = f"({T}, tensor<i32>, {T}) -> ({T}, tensor<i32>, {T})"
     arguments = f"%x: {T}, %n: tensor<i32>, %w: {T}"
     text = f"""
@@ -166,7 +172,10 @@ def test_jvp_that_is_not_linear() -> None:
 
 @pytest.mark.parametrize("vjp", [REVERSE, WITH_OUTPUTS])
 def test_vjp(vjp: str) -> None:
-    """Tests reverse mode of several orders. The VJP may return the outputs before the cotangents."""
+    """Reverse mode to order two with a custom VJP equals that without.
+
+    The VJP may return the outputs before the cotangents.
+    """
     mine, plain = tiduc.load(MAIN + OF_VJP + vjp), tiduc.load(MAIN + softplus())
     compare(*(evaluate(str(p.vjp()), [POINT, CT]) for p in (mine, plain)))
     compare(*(evaluate(str(p.vjp().vjp()), [POINT, CT, CCY, CCX]) for p in (mine, plain)))
@@ -179,11 +188,13 @@ def test_vjp_has_no_forward_mode(modes: str) -> None:
     program = tiduc.load(MAIN + OF_VJP + REVERSE)
     with pytest.raises(tiduc.Unsupported, match=message) as raised:
         str(derived(program, modes))
-    assert re.fullmatch(r"-:[45]:8", raised.value.location)  # one of the calls
+    assert re.fullmatch(r"-:[45]:8", raised.value.location)  # the location of one of the calls
 
 
 def test_forward_over_vjp() -> None:
-    """The cotangents of the VJP have a forward derivative, although the function's outputs have none."""
+    """`hvp` differentiates the cotangents of a custom VJP in forward mode, although the function itself has no forward
+    derivative.
+    """
     outputs = f"""
 func.func @main(%x: {T}) -> tensor<f64> {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -197,7 +208,10 @@ func.func @main(%x: {T}) -> tensor<f64> {{
 
 
 def test_a_hessian_of_functions_with_a_vjp() -> None:
-    """`hvp` uses reverse over reverse mode where forward mode is refused; inputs and outputs have the same names."""
+    """For functions with a custom VJP, `hvp` uses reverse over reverse mode if forward mode is refused.
+
+    The inputs and outputs of the program have their usual names.
+    """
     outputs = f"""
 func.func @main(%x: {T}) -> tensor<f64> {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -218,7 +232,9 @@ func.func @main(%x: {T}) -> tensor<f64> {{
 
 @pytest.mark.parametrize("functions", [OF_JVP + forward(1 / 3), OF_VJP + REVERSE])
 def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
-    """A derived program keeps its custom derivatives after printing and parsing, and it compiles."""
+    """A derivative that is printed and parsed still uses the custom derivatives when it is differentiated again, and it
+    compiles.
+    """
     program = tiduc.load(MAIN + functions)
     reloaded, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
     expected = evaluate(str(at_once), [POINT, CT, CCY, CCX])
@@ -227,7 +243,9 @@ def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
 
 
 def test_a_public_function() -> None:
-    """A public function may be called by another function, and may be differentiated itself."""
+    """The custom JVP of a public function is used both in derivatives of its callers and in derivatives of the
+    function.
+    """
     functions = (OF_JVP + forward(1 / 3)).replace("private @softplus", "@softplus")
     inside = tiduc.load(MAIN.replace("(%1)", "(%0)").replace("sine", "negate") + functions, "main")
     itself = tiduc.load(MAIN + functions, "softplus")
@@ -246,7 +264,7 @@ def test_a_public_function() -> None:
             "@forward, tidu.vjp = @forward}",
             "@softplus has both tidu.jvp and tidu.vjp; one is enough",
         ),
-        ("tidu.jvp", "tidu.vjp", None),  # (outputs..., cotangents...): the same type
+        ("tidu.jvp", "tidu.vjp", None),  # no error, because a VJP may have this type, too
         (f"return %0, %3 : {T}, {T}", f"return %0 : {T}", f"has the type .*, expects \\({T}, {T}\\) -> "),
     ],
 )

@@ -1,4 +1,4 @@
-"""The package contains the files of the tree, and no file or function is too long."""
+"""The package contains all files of the source tree, and no file or function is too long."""
 
 import ast
 import os
@@ -15,7 +15,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 
 
 def packages() -> set[str]:
-    """The names of packages, which are folders with an `__init__.py`."""
+    """The names of all packages. A package is a folder with an `__init__.py`."""
     listed = set()
     for top in ("tiduc", *LINKS):
         for folder, subfolders, names in os.walk(ROOT / top):  # does not follow links
@@ -64,7 +64,7 @@ def test_typed() -> None:
 
 
 def test_data_is_listed() -> None:
-    """The patterns of package data match all files that are not Python modules, so that wheels contain them."""
+    """The patterns of package data match all files that are not Python modules. Otherwise, wheels would lack files."""
     listed = {
         path
         for package, patterns in SETUPTOOLS["package-data"].items()
@@ -100,7 +100,7 @@ def test_length_of_files() -> None:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements in a tree, and other nodes that may contain statements.
+    """All statements in a syntax tree, and other nodes that may contain statements.
 
     `ast.walk` would visit ten times as many nodes.
     """

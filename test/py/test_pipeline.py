@@ -1,4 +1,4 @@
-"""The table of stages agrees with `Program`, the passes, and the documentation."""
+"""The table of compilation stages agrees with the methods of `Program`, the passes, and the documentation."""
 
 import re
 from itertools import dropwhile
@@ -22,11 +22,11 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
 }
 """
 OTHER = ("batch", "jet")
-"""Stages that a gradient does not run."""
+"""Stages that the compilation of a gradient does not run."""
 
 
 def path(stage: Stage) -> str:
-    """The path of the file with a stage's function, as the pages write it."""
+    """The path of the file that contains the stage's function, as the documentation writes it."""
     return stage.function.__module__.removeprefix("tiduc.").replace(".", "/") + ".py"
 
 

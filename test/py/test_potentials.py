@@ -1,6 +1,7 @@
-"""Interatomic potentials: forces, virial, Hessian-vector products and training on forces, against PyTorch's autograd.
+"""Interatomic potentials: forces, virial, Hessian-vector products and training on forces, compared with PyTorch's
+autograd.
 
-The potential is that of examples/potential.py, with dynamic numbers of atoms and edges, in f64.
+The potential is that of examples/potential.py, in f64 and with dynamic numbers of atoms and edges.
 """
 
 import re
@@ -33,7 +34,7 @@ def md() -> Any:
 
 @pytest.fixture(scope="module")
 def energy(md: Any) -> Any:
-    """The energy as a model with dynamic sizes; the weights are inputs."""
+    """The energy as a model with dynamic sizes. The weights are inputs of the model."""
     return tiduc.from_torch(md.potential(), md.crystal(2), lift_constants=True, dynamic_shapes=SIZES)
 
 
@@ -42,20 +43,27 @@ def _arrays(inputs: Any) -> list[Any]:
 
 
 def _slopes(module: Any, inputs: Any, create_graph: bool = False) -> tuple[Any, Any]:
-    """The energy and its gradient toward strain and positions."""
+    """The strain and positions as leaf tensors, and a tuple of the energy and its gradients toward strain and
+    positions.
+    """
     floats = [x.clone().requires_grad_() for x in inputs[:2]]
     y = module(*floats, *inputs[2:])
     return floats, (y, *torch.autograd.grad(y, floats, create_graph=create_graph))
 
 
 def _expected_padded(md: Any, inputs: Any, atoms: int) -> list[Any]:
-    """PyTorch's energy, forces and virial of the inputs without padding. Further atoms have no forces."""
+    """PyTorch's energy, forces and virial of the inputs without padding.
+
+    The forces are padded with zeros to `atoms` rows.
+    """
     energy, forces, virial = md.expected(md.potential(), inputs)
     return [energy, np.pad(forces, ((0, atoms - len(forces)), (0, 0))), virial]
 
 
 def _check(program: Any, arguments: Callable[[int], Any], wanted: Callable[[int], Any], engine: str) -> None:
-    """Compares the results at three sizes; on XLA, which compiles each size, at two."""
+    """Compares the program's results with the wanted ones at three sizes, but at two sizes on XLA, which compiles the
+    program for each size.
+    """
     compiled = program.compile(engine=engine)
     for cells in (2, 3, 4) if engine == "iree" else (2, 3):
         compare(compiled(*arguments(cells)), wanted(cells), 1e-11, f"{cells} cells")
@@ -67,7 +75,7 @@ ENGINES = pytest.mark.parametrize("engine", ["xla", pytest.param("iree", marks=p
 @pytest.mark.torch
 @ENGINES
 def test_forces_and_virial(md: Any, engine: str) -> None:
-    """The seed -1 gives forces and virial; no size is fixed."""
+    """The VJP of the energy with the cotangent -1 gives PyTorch's forces and virial. The program has dynamic sizes."""
     module = md.potential()
     program = md.forces(module, md.crystal(2), dynamic=True)
     assert "?x3xf64" in str(program.signature)
@@ -101,7 +109,7 @@ def test_hessian_vector_products(md: Any, energy: Any, engine: str) -> None:
 
 
 def _loss(md: Any, module: Any, cells: int) -> tuple[Any, list[Any]]:
-    """A loss of energy, forces and virial, and the data that it compares with."""
+    """A loss of energy, forces and virial, and the reference data to which the loss compares them."""
     inputs = md.crystal(cells, cells)
     given = [torch.sin(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape) for x in inputs[:2]]
     _, (y, virial, forces) = _slopes(module, inputs, create_graph=True)
@@ -131,7 +139,9 @@ LOSS = """func.func @main(%y: tensor<f64>, %s: tensor<3x3xf64>, %f: tensor<?x3xf
 @pytest.mark.torch
 @ENGINES
 def test_gradient_of_a_loss_of_forces(md: Any, energy: Any, engine: str) -> None:
-    """The second derivative toward positions and weights: a VJP of a VJP."""
+    """The VJP with respect to the weights of the VJP that computes forces equals PyTorch's gradient of a loss of
+    forces.
+    """
     module = md.potential()
     parameters = [name for name, _ in module.named_parameters()]
     forces = energy.vjp(FEW)
@@ -155,7 +165,10 @@ def test_gradient_of_a_loss_of_forces(md: Any, energy: Any, engine: str) -> None
 @pytest.mark.torch
 @ENGINES
 def test_training_on_forces(md: Any, energy: Any, engine: str) -> None:
-    """Steps of gradient descent on a loss of energy, virial and forces follow PyTorch's; one program for all sizes."""
+    """Gradient descent on a loss of energy, virial and forces gives PyTorch's weights.
+
+    One compiled step serves all sizes.
+    """
     module = md.potential()
     step = tiduc.train_step(energy.vjp(FEW), tiduc.load(LOSS), "sgd")
     names, trained = [port.name for port in step.inputs], dict(module.named_parameters())
@@ -178,11 +191,11 @@ NO_MEMORY = "".join(
     f"void __wrap_{name}(void) {{ __builtin_trap(); }}\n"
     for name in ("malloc", "calloc", "realloc", "aligned_alloc", "free")
 )
-"""Defines functions that end the program. The linker replaces the functions for memory with them."""
+"""C functions that abort the program. The linker replaces `malloc` and the other memory functions by them."""
 
 
 def _static_program(md: Any) -> tuple[Any, Any]:
-    """The program of forces for at most 64 atoms and 2048 edges, and inputs with fewer."""
+    """The program that computes forces for 64 atoms and 2048 edges, and inputs with fewer atoms and edges."""
     inputs = md.crystal(2, 5)
     return md.forces(md.potential(), md.padded(inputs, 64, 2048)), inputs
 
@@ -191,7 +204,9 @@ def _static_program(md: Any) -> tuple[Any, Any]:
 @pytest.mark.torch
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_molecular_dynamics_in_c(md: Any, tmp_path: Path) -> None:
-    """Energy is conserved, forces and virial are right, threads do not disturb each other, and no memory is taken."""
+    """In the example of molecular dynamics in C, energy is conserved, forces and virial are right, threads do not
+    disturb each other, and no memory is allocated.
+    """
     program, _ = _static_program(md)
     library = compile_library(program.lower(), "potential", Options("x86_64"))
     (tmp_path / "potential.o").write_bytes(library.kernels)
@@ -223,7 +238,7 @@ def test_molecular_dynamics_in_c(md: Any, tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_forces_of_the_static_library(md: Any, tmp_path: Path) -> None:
-    """The library's numbers for padded inputs are PyTorch's for the inputs without padding."""
+    """For padded inputs, the results of the static library are PyTorch's results for the inputs without padding."""
     program, inputs = _static_program(md)
     arrays = [*_arrays(md.padded(inputs, 64, 2048)), np.array(-1.0)]
     compare(run_library(program, arrays, tmp_path), _expected_padded(md, inputs, 64), 1e-11)
@@ -231,7 +246,9 @@ def test_forces_of_the_static_library(md: Any, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_padding_changes_nothing(md: Any) -> None:
-    """Edges beyond the cutoff, and atoms of species 0, add zeros: padded inputs give PyTorch's unpadded numbers."""
+    """Results for padded inputs equal PyTorch's for the inputs without padding, because edges beyond the cutoff and
+    atoms of species 0 only add zeros.
+    """
     inputs = md.crystal(2)
     padded = md.padded(inputs, 12, 400)
     compiled = md.forces(md.potential(), padded).compile(engine="xla")

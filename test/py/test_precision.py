@@ -1,4 +1,6 @@
-"""Mixed precision in training steps: losses compared with PyTorch's autocast, and the rules of the loss scale."""
+"""Mixed precision in training steps: losses are compared with PyTorch's autocast, and the updates of the loss scale are
+checked.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,10 @@ def called(step: Any, run: Any, **given: Any) -> dict[str, Any]:
 
 
 def test_the_loss_scale() -> None:
-    """Finite steps update the weights, and double the scale after several steps. Other steps only halve the scale."""
+    """Steps with finite gradients update the weights, and double the loss scale after a number of such steps.
+
+    Other steps only halve the loss scale.
+    """
     step = tiduc.train_step(tiduc.load(NET), "mse", "adam", train=["w"], precision="f16")
     run = step.compile()
     assert step.weights["loss_scale"] == 2**16 and step.weights["loss_scale.steps"] == 0
@@ -87,7 +92,10 @@ def test_at_a_shell(tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("precision, tolerance", [("bf16", 3e-2), ("f16", 4e-3)])
 def test_losses_follow_pytorch(precision: str, tolerance: float) -> None:
-    """Compares with 100 steps of PyTorch under `autocast`, with a `GradScaler` for f16. f32 products would differ."""
+    """The losses of 100 steps equal PyTorch's under `autocast`, with a `GradScaler` for f16.
+
+    With f32 products, the losses would differ.
+    """
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))

@@ -27,7 +27,7 @@ def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp
     tools, left, pids = tmp_path / "tools", tmp_path / "left", tmp_path / "pids"
     tools.mkdir()
     left.mkdir()
-    # A compiler that ignores all signals that can be ignored, and has started a linker.
+    # A compiler that has started a linker and ignores all signals that can be ignored.
     (tools / "iree-compile").write_text(
         f"#!/bin/sh\ntrap '' INT TERM HUP\ntouch $TMPDIR/x\nsleep 60 & echo $! $$ > {pids}.tmp\n"
         f"mv {pids}.tmp {pids}\nwait\n"
@@ -43,7 +43,9 @@ def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp
 
 
 def test_a_process_that_starts_slowly_gets_its_whole_input() -> None:
-    """While the process starts, the caller checks several times whether it should stop."""
+    """A process that reads its input late gets the whole input, although the caller meanwhile checks several times
+    whether it should stop.
+    """
     program = bytes(2**20)
     ended = run_within(["sh", "-c", "sleep 0.7; wc -c"], program, Limits(60), os.environ, threading.Event())
     assert ended.code == 0 and int(ended.output) == len(program)

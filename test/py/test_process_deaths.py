@@ -1,4 +1,4 @@
-"""Processes whose others die: the cause is reported, and no process waits."""
+"""If one of several cooperating processes dies, the cause is reported, and the other processes do not wait forever."""
 
 import os
 import subprocess
@@ -39,7 +39,11 @@ time.sleep(600)
 def test_a_process_that_dies_ends_the_others(
     ending: str, expected: tuple[int, int, str, str], tmp_path: Path
 ) -> None:
-    script = OTHERS_WAIT.replace("ENDING", ending)
+    """If a process dies, the others are ended.
+
+    The report names the process that died first, not one that failed because it communicates with it.
+    """
+    script = OTHERS_WAIT.replace("ENDING", ending).replace("SYMPTOM", symptom)
     outcome = run_locally([sys.executable, "-c", script, str(tmp_path)], 3)
     assert (outcome.status, outcome.process, outcome.errors, outcome.signal) == expected
     for process in tmp_path.iterdir():
@@ -83,7 +87,7 @@ def test_a_failure_while_others_communicate(action: str, status: int, words: str
 
 @pytest.mark.slow
 def test_a_death_without_a_common_parent(tmp_path: Path) -> None:
-    """Processes that another launcher has started end when one of them dies."""
+    """Processes that another launcher has started, and that have no common parent, also end when one of them dies."""
     own = {
         **without_launchers(),
         "TIDUC_PROCESSES": "2",
@@ -116,7 +120,10 @@ DEATHS = {
 
 @pytest.mark.parametrize("how", DEATHS)
 def test_a_process_whose_others_have_died(how: str, tmp_path: Path) -> None:
-    """The driver names the cause and saves no reproducer. Crashes of other processes are reported as before."""
+    """If another process has died, the driver names that cause and saves no reproducer.
+
+    Other crashes are reported as usual.
+    """
     script = f"""import os, sys
 from tiduc.dialect import progress
 from tiduc.driver import drive

@@ -1,4 +1,4 @@
-"""Programs on several processes: arguments that are read by parts, and saved states."""
+"""Programs on several processes: arguments of which each process reads a part, and saved states."""
 
 import os
 import subprocess
@@ -40,7 +40,10 @@ def loss() -> Program:
 
 
 def test_native_output_is_dropped_only_in_the_block(capfd: pytest.CaptureFixture[str]) -> None:
-    """After the block, file descriptor 1 is standard output again, even if the block raises an exception."""
+    """Native output is dropped only inside the context manager.
+
+    Afterwards, file descriptor 1 is standard output again, even after an exception.
+    """
     with pytest.raises(ValueError, match="a fault"), native_output_dropped():
         os.write(1, b"dropped\n")
         print("printed")
@@ -59,15 +62,15 @@ def test_processes_that_succeed(capfd: pytest.CaptureFixture[str]) -> None:
 def test_fully_sharded_inputs() -> None:
     text = str(shard(loss(), MESH, {"x": ["data"], "w": [None, "model"]}, "data"))
     stored, used = '#sdy.sharding<@mesh, [{"data"}, {"model"}]>', '#sdy.sharding<@mesh, [{}, {"model"}]>'
-    assert text.count(f"sdy.sharding = {stored}") == 2  # the input w, and the output with this name
+    assert text.count(f"sdy.sharding = {stored}") == 2  # the input w, and the output with the name w
     assert text.count(f"sharding = {used}") == 1 == text.count('"sdy.sharding_constraint"(%arg0)')
-    assert '#sdy.sharding<@mesh, [{}]>, tidu.name = "n"' in text  # integers are not split
+    assert '#sdy.sharding<@mesh, [{}]>, tidu.name = "n"' in text  # arrays of integers are not split
     with pytest.raises(RequestError, match="there is no axis 'rows' in the mesh; there are: data, model"):
         shard(loss(), MESH, {}, "rows")
 
 
 def test_an_output_of_another_shape_than_its_input() -> None:
-    """The sharding of an input does not apply to an output with the same name and another number of dimensions."""
+    """The sharding of an input applies to the output with its name only if both have as many dimensions."""
     other = LOSS.replace("(tensor<f32>, ", '(tensor<f32> {tidu.name = "x"}, ')
     split = shard(from_module(parse(other)), MESH, {"x": ["data"], "w": [None, "model"]})
     assert [("sdy.sharding" in value.attributes) for value in split.outputs] == [False, True]
@@ -89,7 +92,7 @@ def test_arguments_by_parts() -> None:
         return w[part]
 
     placed = sharded.place("w", part_of_w)
-    assert set(read) == {(8, 4)}  # the larger dimension is split
+    assert set(read) == {(8, 4)}  # of 8 and 16, the larger dimension is split
     value, new_w = sharded.keep(placed, lambda part: x[part], n)
     np.testing.assert_allclose(np.asarray(value), np.tanh(x @ w).sum(), rtol=1e-4)
     assert new_w.addressable_shards[0].data.shape == (8, 4)
@@ -139,7 +142,10 @@ def test_refused_command_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_states_on_another_number_of_processes(tmp_path: Path) -> None:
-    """Each process reads, holds and saves only its own shards."""
+    """A state that 4 processes save is restored by 2, 8 and 1.
+
+    The script asserts that each process handles only its own shards.
+    """
     pytest.importorskip("orbax.checkpoint")
     for action, processes in (("save", 4), ("restore", 2), ("restore", 8), ("restore", 1)):
         done = launched(action, processes, tmp_path)
@@ -149,7 +155,9 @@ def test_states_on_another_number_of_processes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_on_two_processes(tmp_path: Path) -> None:
-    """The command reads weights by parts, writes a state, and reads it on another number of processes."""
+    """On two processes, `tiduc run` reads weights by parts and writes a state, which another number of processes can
+    read.
+    """
     pytest.importorskip("orbax.checkpoint")
     rng = np.random.default_rng(0)
     w, x = rng.standard_normal((8, 16), np.float32), rng.standard_normal((32, 8), np.float32)

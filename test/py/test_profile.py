@@ -27,7 +27,9 @@ PRODUCT = """func.func @main(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> te
 def test_profile_of_a_product(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The product is a dispatch with its FLOPs and the bytes of its arrays. The sum is in another dispatch."""
+    """The profile has one row for the matrix product, with its FLOPs and the bytes of its arrays, and another row for
+    the sum.
+    """
     (tmp_path / "costs.json").write_text('{"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 1e5}')
     monkeypatch.setenv("TIDUC_COSTS", str(tmp_path / "costs.json"))
     file, trace = tmp_path / "product.mlir", tmp_path / "trace.json"
@@ -46,7 +48,10 @@ def test_profile_of_a_product(
 
 
 def test_rows_of_kernels() -> None:
-    """Two dispatches of a kernel have two rows, unless a loop runs them. An op counts in the longer dispatch."""
+    """Two dispatches of one kernel have two rows, but dispatches that a loop repeats have one.
+
+    If two dispatches compute an op, the op is counted in the longer one.
+    """
     ops = {n: ComputedOp("add", "4xf32", "", 10, 0) for n in range(3)}
     dispatches = [Dispatch("a", (0,), 16), Dispatch("a", (0, 1), 32), Dispatch("b", (2,), 8)]
     call = [

@@ -1,4 +1,4 @@
-"""Program: signatures, names, composition to any order, loading and saving."""
+"""`Program`: signatures, names, composition of derivatives, loading and saving."""
 
 import dataclasses
 import inspect
@@ -99,7 +99,9 @@ def test_grad_and_hvp_signatures() -> None:
 
 
 def test_names_that_are_taken() -> None:
-    """The names of a second derivative are distinct. They do not change when its text is read again."""
+    """The names of inputs and outputs of a higher derivative are distinct, and stay equal when the program is printed
+    and parsed.
+    """
     p = load(CUBE).jvp().jvp("x").vjp("x")
     for ports in (p.inputs, p.outputs):
         assert len(set(names(ports))) == len(ports)
@@ -108,7 +110,7 @@ def test_names_that_are_taken() -> None:
 
 
 def test_default_names_are_not_written() -> None:
-    """Default names, argN and resultN, are not printed."""
+    """The text of a program does not contain the default names argN and resultN as attributes."""
     p = load(f"func.func @main(%arg0: {F64}) -> {F64} {{\n return %arg0 : {F64}\n}}")
     assert (names(p.inputs), names(p.outputs)) == (["arg0"], ["result0"])
     assert "tidu.name" not in str(p)
@@ -134,7 +136,7 @@ def test_values_without_derivatives_pass_through() -> None:
 
 
 def test_explicit_zeros() -> None:
-    """A zero derivative becomes an output of zeros."""
+    """A derivative that is zero is returned as an array of zeros."""
     text = f"""
     func.func @main(%x: {F64}, %u: {V}) -> ({F64}, {V}) {{
       %c = stablehlo.constant dense<2.0> : {V}
@@ -180,7 +182,7 @@ def test_nothing_to_differentiate() -> None:
 
 @pytest.mark.parametrize("modes", [m for n in (1, 2, 3, 4) for m in itertools.product("FR", repeat=n)])
 def test_any_order(modes: tuple[str, ...]) -> None:
-    """The derivatives of x^3 are 3 x^2, 6 x, 6 and 0 in every mode."""
+    """Any sequence of JVPs and VJPs of x^3 gives 3 x^2, 6 x, 6 and 0 at the orders one to four."""
     p, point = load(CUBE), [2.0]
     for mode in modes:
         count = len(p.outputs)
@@ -197,14 +199,14 @@ def test_grad_of_grad() -> None:
 
 
 def test_everything_at_once() -> None:
-    """A VJP can be differentiated with respect to all its inputs, including its cotangents."""
+    """The JVP of a VJP with respect to all its inputs, including the cotangent, is right."""
     p = load(CUBE).vjp().jvp()
     x, ct, dx, dct = 2.0, 3.0, 0.5, 0.25
     compare(run(p, [x, ct, dx, dct])[2:], [3 * x * x * dx, 6 * x * ct * dx + 3 * x * x * dct])
 
 
 def test_programs_are_independent() -> None:
-    """Programs derived from one file share their graphs, but do not affect each other."""
+    """Derivatives of one program share its graphs, but deriving one does not change the texts of the others."""
     p = load(CUBE)
     texts = [str(p.jvp()), str(p.vjp()), str(p.grad()), str(p.hvp())]
     assert [str(p.jvp()), str(p.vjp()), str(p.grad()), str(p.hvp())] == texts
@@ -317,7 +319,7 @@ def test_bfloat16_and_small_floats() -> None:
 
 
 def test_dynamic_sizes() -> None:
-    """Derivatives work with dynamic dimensions if they do not need sizes."""
+    """Programs with dynamic dimensions have derivatives if these do not need the sizes."""
     text = CUBE.replace(F64, "tensor<?xf64>")
     assert "tensor<?xf64>" in str(load(text).vjp())
     x = load(text).jvp()
@@ -325,7 +327,7 @@ def test_dynamic_sizes() -> None:
 
 
 def test_graphs_are_a_module() -> None:
-    """The text of a program's graphs loads as the same program."""
+    """The text of a program's graphs can be loaded as a program, whose derivatives are right."""
     p = load(CUBE).vjp()
     text = str(p.graphs)
     assert text.count('"tidu.graph"') == 3

@@ -1,4 +1,4 @@
-"""Progress on a terminal: stages, and counts of IREE's compiler that rise up to the program's totals."""
+"""Progress on a terminal: the stages, and the counts of finished kernels, which rise up to the program's total."""
 
 import os
 import pty
@@ -44,7 +44,7 @@ func.func @main(%x: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {
 
 
 def reports_of(source):
-    """The compiled module of a program, and the distinct progress reports of its compilation."""
+    """The compiled module of a program, and the distinct progress reports during its compilation."""
     said = []
     with progress.listening(said.append):
         module = compile_source(source, cached=False)
@@ -60,7 +60,7 @@ def test_counts_rise_to_the_number_of_executables(monkeypatch, text, executables
     lowered = [re.fullmatch(r"IREE lowers executable (\d+) of (\d+)", each) for each in said]
     counts = [(int(match[1]), int(match[2])) for match in lowered if match]
     assert counts == sorted(counts) and {total for _, total in counts} <= {executables}
-    monkeypatch.setattr(compiler_progress, "_LAST", "")  # the state before the last report
+    monkeypatch.setattr(compiler_progress, "_LAST", "")  # omits the report that follows the last function
     plural = "s" * (executables > 1)
     assert (
         reports_of(Source(text))[1][-1]
@@ -78,7 +78,7 @@ def test_flags_of_the_user_stay(tmp_path):
             assert not seen.flags and seen.errors is None
         with compiler_progress.reported(str(tmp_path), ["--iree-opt-level=O2"]) as seen:
             assert seen.flags
-    with compiler_progress.reported(str(tmp_path), []) as seen:  # without a listener
+    with compiler_progress.reported(str(tmp_path), []) as seen:  # nothing listens to the progress
         assert not seen.flags
 
 
@@ -129,7 +129,7 @@ def test_the_command_shows_counts_on_a_terminal_only(tmp_path, on_terminal):
     try:
         while data := os.read(reader, 4096):
             shown += data
-    except OSError:  # the terminal is closed
+    except OSError:  # the child process has closed the terminal
         pass
     os.close(reader)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,4 +1,6 @@
-"""Frozen weights as integers and scales: their values, the kernels that read them, states and merged weights."""
+"""Frozen weights that are stored as integers and scales: their values, the kernels that read them, training states and
+merged weights.
+"""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +26,9 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A quantization: its kind, the weight's rows and columns, the contracted dimension, and the element type."""
+    """A weight to quantize: the kind of quantization, its rows and columns, the contracted dimension, and the element
+    type.
+    """
 
     kind: str
     sizes: tuple[int, int]
@@ -32,7 +36,10 @@ class Case(NamedTuple):
     type: str = "f32"
 
     def model(self) -> Model:
-        """The product of 40 rows with the quantized weight `w`. The weight has a row and a column of zeros."""
+        """A model that multiplies 40 rows by the quantized weight `w`.
+
+        One row and one column of the weight are zero.
+        """
         dtype = np.dtype(f"f{int(self.type[1:]) // 8}")
         x, y = (f"tensor<40x{n}x{self.type}>" for n in (self.sizes[self.axis], self.sizes[1 - self.axis]))
         w = f"tensor<{self.sizes[0]}x{self.sizes[1]}x{self.type}>"
@@ -67,9 +74,9 @@ def products(request: pytest.FixtureRequest) -> tuple[dict[str, Model], Joined]:
 @pytest.mark.more
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
-    """The product equals the product with the dequantized weight.
+    """The product with a quantized weight equals that with the dequantized weight.
 
-    The kernel reads the integers, and no dequantized weight is stored.
+    The kernel reads the integers, and the program stores no dequantized weight.
     """
     models, compiled = products
     (rows, columns), axis, model = CASES[name].sizes, CASES[name].axis, models[name]
@@ -87,7 +94,7 @@ def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
 
 @pytest.mark.parametrize("count", [8, 64])
 def test_other_operands_are_stored(count: int) -> None:
-    """Two operands are stored before the kernel reads them: the result of many additions, and that of a product."""
+    """An operand of a product that many additions or another product compute is stored before the kernel reads it."""
     of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
     lines = [f"%{i + 1} = stablehlo.add %{i}, %{i} : {of}" for i in range(1, count)]
     text = f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
@@ -104,7 +111,10 @@ def test_other_operands_are_stored(count: int) -> None:
 
 
 def test_shifts_by_many_bits() -> None:
-    """A shift by all bits gives 0. It is not computed in a kernel, where its result would be undefined."""
+    """A shift by all 8 bits gives 0.
+
+    The shift is not fused into the kernel of a product, where its result would be undefined.
+    """
     of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
     for bits in (7, 8):
         module = parse(f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
@@ -121,7 +131,7 @@ def test_shifts_by_many_bits() -> None:
 @pytest.mark.parametrize("kind, axis", [("int8", 0), ("int8:16", 1), ("int4:8", 0), ("int4", 1)])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_codes(kind: str, axis: int, dtype: str) -> None:
-    """Each weight differs from the nearest code by at most half a scale; a group without weights is zero."""
+    """Each weight differs from its quantized value by at most half a scale. A group of zeros stays zero."""
     weight = (RNG.standard_normal((32, 48)) * np.logspace(-2, 0, 48)).astype(dtype)
     weight[:16] = 0
     quantization = Quantization.named(kind)
@@ -212,7 +222,10 @@ def test_refused() -> None:
 
 @pytest.mark.more
 def test_trained_and_exported(tmp_path: Any, capsys: Any) -> None:
-    """The command trains adapters on integers; the exported weights give the outputs of `infer`."""
+    """`train-step` trains adapters of quantized weights.
+
+    The exported weights give the outputs of the module that `--infer` writes.
+    """
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 16))
@@ -246,7 +259,7 @@ def test_trained_and_exported(tmp_path: Any, capsys: Any) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("scaled", ["weight", "product"])
 def test_adapters_on_the_integers_of_a_file(scaled: str, tmp_path: Any) -> None:
-    """Layers whose weights a model computes from integers, as torchao's do, train adapters with PyTorch's losses.
+    """If a model computes its weights from integers, as torchao's models do, training adapters gives PyTorch's losses.
 
     The scales multiply the weight, as with `IntxWeightOnlyConfig`, or the product, as with `Int8WeightOnlyConfig`.
     """
@@ -304,6 +317,6 @@ def test_adapters_on_the_integers_of_a_file(scaled: str, tmp_path: Any) -> None:
 
 
 def signature(step: str) -> list[str]:
-    """The names of the inputs of a step that its state lacks."""
+    """The names of the last three inputs of a compiled step, which are not part of the step's state."""
     with tiduc.runtime.load(step) as module:
         return [port.name for port in module["step"].signature.inputs][-3:]

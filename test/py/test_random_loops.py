@@ -1,4 +1,4 @@
-"""A few programs of the sweep over random loops and array programs, and how the sweep handles failures."""
+"""A few programs of the sweep over random loops and array programs, and the sweep's handling of failures."""
 
 import json
 import re
@@ -29,7 +29,10 @@ def test_a_sample_of_nested_calls_is_right(case: str) -> None:
 
 
 def test_functions_call_functions_three_levels_deep() -> None:
-    """The only barriers are those of recomputed ops, and no call is recursive."""
+    """Programs of kind "calls" have functions that call each other three levels deep and not recursively.
+
+    The only optimization barriers in them are those of recomputed ops.
+    """
     for seed in range(8):
         program = Program(seed, levels=3)
         assert {level for *_, level in program.functions} == {1, 2, 3}
@@ -40,15 +43,18 @@ def test_functions_call_functions_three_levels_deep() -> None:
 
 @pytest.mark.slow
 def test_dispatches_in_a_loop_await_carried_values() -> None:
-    """A dispatch reads a loop-carried value that a branch computes.
+    """A program with a dispatch that reads a loop-carried value, which a branch computes, gives the right results.
 
-    Behind a barrier, IREE may fail to wait for the value.
+    After an optimization barrier, IREE may fail to wait for such a value.
     """
     assert sweep.tried(["vjp:31", "cpu"]) == ("ok", "")
 
 
 def test_constants_that_loops_return_are_not_updated() -> None:
-    """A loop's body returns `x - x`. An update of the loop's result must not change the array for the next call."""
+    """A loop whose body returns the constant `x - x` gives the right results in repeated calls.
+
+    An in-place update of the loop's result must not change the constant.
+    """
     assert sweep.tried(["program:7066", "cpu"]) == ("ok", "")
 
 
@@ -117,7 +123,10 @@ REDUCED = """func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf3
 
 
 def test_failing_programs_are_reduced() -> None:
-    """A tanh in a loop causes a failure. The reduced program has no sines, and no values that carry them."""
+    """The reducer removes from a program all that is not needed for the failure, here a tanh in a loop.
+
+    The reduced program has no sines, and no additions that only they need.
+    """
 
     def fails(text: str) -> bool:
         return "stablehlo.tanh" in text and "stablehlo.while" in text

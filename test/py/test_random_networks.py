@@ -1,4 +1,4 @@
-"""A sample of the sweep over random networks of large arrays: test/sweep/random_networks.py --large."""
+"""A sample of the sweep over random networks of large arrays, which `test/sweep/random_networks.py --large` runs."""
 
 from typing import Any
 
@@ -57,7 +57,10 @@ def test_rounding_of_a_zero_in_f32_is_that_of_the_largest_entry(exact: float, is
 
 @pytest.mark.more
 def test_the_networks_have_all_kinds_of_layers() -> None:
-    """Some networks have a dynamic batch, and some have blocks of equal layers."""
+    """40 random networks contain all kinds of layers.
+
+    Some have a dynamic batch size, and some have blocks of equal layers.
+    """
     networks = [LargeNetwork(seed) for seed in range(40)]
     names = "\n".join(name for network in networks for name in network.names)
     assert [kind for kind in KINDS if kind not in names] == []

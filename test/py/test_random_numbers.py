@@ -1,4 +1,7 @@
-"""Random numbers: each `rng` draws from the program's seed, equally on all engines. No two draws are equal."""
+"""Random numbers: each `rng` draws numbers from the program's seed.
+
+All engines draw equal numbers, and no two ops draw equal numbers.
+"""
 
 import re
 from functools import cache
@@ -20,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 # ---- distributions -----------------------------------------------------------------------------------------
 
-UNIFORM = {  # bits equal XLA's if the products of bounds and random numbers are exact
+UNIFORM = {  # results equal XLA's bit for bit if the products of bounds and random numbers are exact
     "f64": ("0.0", "1.0"),
     "f32": ("0.0", "1.0"),
     "f16": ("0.0", "1.0"),
@@ -54,7 +57,7 @@ def compiled() -> dict[str, tiduc.Executable]:
 
 @pytest.mark.parametrize("name", UNIFORM)
 def test_uniform(name: str, compiled: dict[str, tiduc.Executable]) -> None:
-    """The numbers are within the bounds, have the right mean and variance, and equal XLA's bit for bit."""
+    """Uniform random numbers are within the bounds, have the right mean and variance, and equal XLA's bit for bit."""
     (y,) = compiled[f"UNIFORM {name}"](seed())
     (known,) = by_xla(tiduc.load(programs()[f"UNIFORM {name}"]).text, [seed()])
     np.testing.assert_array_equal(y, known)
@@ -66,14 +69,14 @@ def test_uniform(name: str, compiled: dict[str, tiduc.Executable]) -> None:
     variance = (width**2 - discrete) / 12
     assert abs(x.var() / variance - 1) < 4 * np.sqrt(0.8 / COUNT)
     if low == 0:
-        assert x.min() > 0  # its logarithm is finite
+        assert x.min() > 0  # zeros are excluded, so that logarithms are finite
 
 
 @pytest.mark.parametrize("name", NORMAL)
 def test_normal(name: str, compiled: dict[str, tiduc.Executable]) -> None:
-    """The mean, the variance, and the shares within 1, 2 and 3 deviations are right.
+    """Normal random numbers have the right mean, variance, and shares within 1, 2 and 3 standard deviations.
 
-    Numbers equal XLA's up to rounding.
+    They equal XLA's up to rounding.
     """
     (y,) = compiled[f"NORMAL {name}"](seed())
     (known,) = by_xla(tiduc.load(programs()[f"NORMAL {name}"]).text, [seed()])
@@ -88,11 +91,11 @@ def test_normal(name: str, compiled: dict[str, tiduc.Executable]) -> None:
 
 def test_corners(compiled: dict[str, tiduc.Executable]) -> None:
     np.testing.assert_array_equal(compiled["point"](seed())[0], [5, 5, 5])
-    assert compiled["none"]()[0].shape == (0,)  # draws nothing, and takes no seed
+    assert compiled["none"]()[0].shape == (0,)  # the program draws no numbers, and has no seed
 
 
 def sized(rows: str, element: str) -> str:
-    """A program that draws an array of the shape of its argument."""
+    """A program that multiplies its argument by random numbers. The number of rows is static or dynamic."""
     type_ = f"{rows}x5x{element}"
     return f"""func.func @main(%x: tensor<{type_}>) -> tensor<{type_}> {{
       %a = stablehlo.constant dense<1.0> : tensor<{element}>
@@ -109,7 +112,7 @@ def sized(rows: str, element: str) -> str:
 
 @pytest.mark.more
 def test_dynamic_shapes() -> None:
-    """Numbers from 64-bit words equal those of the static shape, also in the derivative."""
+    """A program with a dynamic shape draws the f64 numbers of the program with the static shape, also in its VJP."""
     x = np.ones((301, 5))
     y, cx = tiduc.load(sized("?", "f64")).vjp()(x, seed(), x)
     np.testing.assert_array_equal(y, cx)
@@ -142,7 +145,10 @@ def test_draws_of_one_shape_differ(dropouts: Any) -> None:
 
 
 def test_steps_differ(dropouts: Any) -> None:
-    """For 1,000 seeds whose second word increases, few numbers coincide, and the distribution is right."""
+    """For 1,000 seeds that differ in the second word, few drawn numbers coincide.
+
+    Their distribution is right, and they are not correlated.
+    """
     x = np.ones(4, np.float32)
     u = np.array([dropouts(x, seed(step=k)) for k in range(1000)])
     assert (
@@ -165,7 +171,7 @@ def rows_of(name: str) -> Array:
 @pytest.mark.more
 @pytest.mark.parametrize("name", LOOPS)
 def test_iterations_differ(name: str) -> None:
-    """Iterations draw different numbers, few of which coincide. XLA draws the numbers that IREE draws."""
+    """The iterations of a loop draw different numbers. XLA draws the numbers that IREE draws."""
     program, x = tiduc.load(LOOPS[name]), rows_of(name)
     assert [port.name for port in program.inputs] == ["x", SEED]
     y = program(x, seed())
@@ -195,7 +201,7 @@ def test_iterations_differ(name: str) -> None:
     ],
 )
 def test_the_reverse_pass_draws_the_same(name: str, loop_memory: str) -> None:
-    """The derivative equals the drawn numbers bit for bit, whether they are stored or recomputed."""
+    """The reverse pass uses the numbers of the forward pass bit for bit, whether they are stored or recomputed."""
     program, x = tiduc.load(LOOPS[name], loop_memory=loop_memory), rows_of(name)
     y, cx = program.vjp()(x, seed(), x)
     np.testing.assert_array_equal(y, cx)
@@ -217,7 +223,7 @@ func.func private @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attrib
 
 
 def test_recomputed_numbers_are_equal() -> None:
-    """A checkpointed function draws the same numbers in the forward and in the reverse pass."""
+    """A checkpointed function draws equal numbers in the forward pass and in the recomputation of the reverse pass."""
     program = tiduc.load(CHECKPOINTED)
     vjp, x = program.vjp(), np.ones(4, np.float32)
     assert vjp.text.count("tensor<4xui32>)") == 2  # the numbers are recomputed
@@ -226,7 +232,7 @@ def test_recomputed_numbers_are_equal() -> None:
 
 
 def layers(count: int, sizes: int) -> str:
-    """A program whose layers draw as many numbers as they have elements."""
+    """A program of `count` layers, each of which multiplies `sizes` elements by as many random numbers."""
     type_ = f"tensor<{sizes}xf32>"
     lines = [UNIT.replace("[4]", f"[{sizes}]"), f"%s0 = stablehlo.sine %x : {type_}"]
     for i in range(count):
@@ -242,7 +248,7 @@ def layers(count: int, sizes: int) -> str:
 @pytest.mark.more
 @pytest.mark.filterwarnings("error::tiduc.dialect.errors.TiducRemark")
 def test_a_budget_recomputes_equal_numbers() -> None:
-    """Within the least memory, some numbers are drawn twice. All results are equal bit for bit."""
+    """With the least memory budget, some numbers are drawn a second time, and all results are equal bit for bit."""
     program, x = tiduc.load(layers(6, 4096)), np.linspace(0.1, 1, 4096, dtype=np.float32)
     vjp, least = program.vjp(), program.rematerialize("min").vjp()
     assert least.text.count("rng_bit_generator") > vjp.text.count("rng_bit_generator") == 2 + 6
@@ -261,7 +267,9 @@ BOUNDS = f"""func.func @main(%a: tensor<f64>, %b: tensor<f64>) -> (tensor<5xf64>
 
 
 def test_derivatives_toward_parameters() -> None:
-    """For y = a + (b - a) u and y = a + b z, tangents are computed from the samples."""
+    """Random numbers with bounds a and b have the tangent of y = a + (b - a) u, and those with mean a and deviation b
+    that of y = a + b z.
+    """
     program = tiduc.load(BOUNDS).jvp()
     assert [port.name for port in program.inputs] == ["a", "b", SEED, "a.tangent", "b.tangent"]
     a, b, da, db = (np.array(x) for x in (0.3, 1.7, 0.4, -1.1))
@@ -286,7 +294,7 @@ def test_a_missing_seed() -> None:
 
 
 def test_batches() -> None:
-    """All examples of a batch share the numbers unless the seed is batched."""
+    """`batch` uses the same random numbers for all examples if the seed is not batched."""
     program, x = tiduc.load(DROPOUTS), np.arange(8, dtype=np.float32).reshape(2, 4)
     y, _ = program.batch({"x": 0}, 2)(x, seed())
     np.testing.assert_array_equal(y, x * program(np.ones(4, np.float32), seed())[0])

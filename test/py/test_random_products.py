@@ -1,4 +1,4 @@
-"""A sample of the sweep over random products, convolutions, sums and windows: test/sweep/random_products.py."""
+"""A sample of the sweep over random products, convolutions, sums and windows (test/sweep/random_products.py)."""
 
 import pytest
 from random_products import failures

@@ -1,4 +1,4 @@
-"""A sample of random programs and their derivatives; test/fuzz/evaluate.py checks any number of programs."""
+"""A sample of random programs and their derivatives. test/fuzz/evaluate.py checks any number of such programs."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_most_ops_occur() -> None:
 
 
 def test_a_sample_is_right() -> None:
-    """The command runs the sample, with XLA flags for fast compilation."""
+    """`test/fuzz/evaluate.py` finds no error in two random programs on XLA, with XLA flags for fast compilation."""
     arguments = ["--engine", "xla", "--count", "2"]
     ended = subprocess.run([sys.executable, EVALUATE, *arguments], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -60,11 +60,11 @@ def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order:
     assert actual == [("ok", "")] * len(seeds)
 
 
-# ---- planted errors in derivatives -------------------------------------------------------------------------
+# ---- errors that are put into derivatives ------------------------------------------------------------------
 
 
 def unary(op: str, *more: str) -> str:
-    """The text of a scalar function that applies the op to %x, or to %y if the lines `more` compute %y."""
+    """The text of a scalar function. It applies the op to %x, or to %y if `more` has lines that compute %y."""
     body = "\n".join([*more, f"%z = stablehlo.{op} {'%y' if more else '%x'} : tensor<f64>"])
     return f"func.func @main(%x: tensor<f64>) -> tensor<f64> {{\n{body}\nreturn %z : tensor<f64>\n}}\n"
 
@@ -97,7 +97,7 @@ def test_an_error_of_the_second_order_is_seen() -> None:
 
 
 def test_an_error_of_a_transpose_is_seen() -> None:
-    """The transpose, and therefore the VJP, is wrong by a factor of 1 + 1e-6."""
+    """The comparison reports a VJP that is wrong by a factor of 1 + 1e-6."""
     case = case_of(unary("sine"), 0)
     call = COMPILERS["reference"](case.texts, case.arguments(0))
     results = [call(case.arguments(distance)) for distance in case.distances]
@@ -111,7 +111,7 @@ def test_an_error_of_a_transpose_is_seen() -> None:
 
 @pytest.mark.parametrize("at", [None, 0.0])
 def test_a_kink_is_not_an_error(at: float | None) -> None:
-    """Tests a kink near the point and at the point."""
+    """A function with a kink at the point, or near it, is reported as not comparable, not as wrong."""
     scaled = (
         "%c = stablehlo.constant dense<1000.0> : tensor<f64>",
         "%y = stablehlo.multiply %c, %x : tensor<f64>",
@@ -136,7 +136,11 @@ def test_a_refusal_is_an_outcome_and_spoils_no_other() -> None:
 
 
 def test_the_end_of_a_worker_is_an_outcome() -> None:
-    """Runs in a new process, because a process must not have threads when it forks."""
+    """If a worker exits, takes too long, or needs too much memory, this is the outcome of its item, and other items are
+    evaluated.
+
+    The test needs a new process, because a process with threads must not fork.
+    """
     code = f"""
 import os, sys, time
 sys.path.insert(0, {str(EVALUATE.parent)!r})

@@ -1,4 +1,4 @@
-"""Seeds of random numbers: in training steps, on the command line, and in models of PyTorch and ONNX."""
+"""Seeds of random numbers in training steps, on the command line, and in models of PyTorch and ONNX."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ LOSS = f"""func.func @main(%w: tensor<4xf32>) -> tensor<f32> {{
 
 
 def steps(step: Any, count: int, number: int) -> list[Sequence[Array]]:
-    """The results of `count` steps with the rate 1, from the weights 0, 1, 2, 3."""
+    """The results of `count` training steps with the learning rate 1. The weights start as 0, 1, 2, 3."""
     state: Sequence[Array] = [np.arange(4, dtype=np.float32), random_seed(number)]
     results = []
     for _ in range(count):
@@ -38,7 +38,10 @@ def steps(step: Any, count: int, number: int) -> list[Sequence[Array]]:
 
 
 def test_training_steps() -> None:
-    """Each step draws new numbers, which its forward and reverse pass share. Equal seeds give equal numbers."""
+    """Each training step draws new numbers, which are equal in its forward and reverse pass.
+
+    Equal seeds give equal numbers.
+    """
     program = train_step(tiduc.load(LOSS), "none", train=["*"], seed=3)
     assert [port.name for port in program.inputs] == ["w", SEED, "rate"]
     assert [port.name for port in program.outputs] == ["result0", "w", SEED]
@@ -59,7 +62,10 @@ def test_training_steps() -> None:
 
 
 def test_the_seeds_of_a_model_and_its_loss_differ() -> None:
-    """Both seeds are part of the step's state."""
+    """If both a model and its loss draw random numbers, they have different seeds.
+
+    Both seeds are part of the step's state.
+    """
     loss = LOSS.replace("%w: tensor<4xf32>", "%w: tensor<4xf32>, %t: tensor<4xf32>")
     model = DROPOUTS.replace("(tensor<4xf32>, tensor<4xf32>) {", "tensor<4xf32> {", 1)
     model = model.replace("return %y, %z : tensor<4xf32>, tensor<4xf32>", "return %y : tensor<4xf32>")
@@ -77,7 +83,10 @@ def test_a_seed_out_of_range() -> None:
 
 
 def test_commands(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """`run` draws a seed and prints it. The results repeat with `--seed`, or with the seed array as an input."""
+    """`tiduc run` chooses a random seed and prints it.
+
+    Giving this seed with `--seed`, or as an input array, reproduces the results.
+    """
     file, module = str(tmp_path / "f.mlir"), str(tmp_path / "f.vmfb")
     (tmp_path / "f.mlir").write_text(DROPOUTS)
     assert cli(["compile", file, "-o", module]) == 0
@@ -103,7 +112,10 @@ def test_commands(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_dropout_of_pytorch() -> None:
-    """Two layers of the same shape have different masks. Kept elements are scaled; p = 1 gives 0."""
+    """Dropout layers of equal shape have different masks.
+
+    Elements that are not dropped are scaled, and p = 1 gives 0.
+    """
     torch = pytest.importorskip("torch")
 
     class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -147,7 +159,7 @@ def test_dropout_of_a_dynamic_batch() -> None:
 def onnx_model(
     onnx: Any, op: str, outputs: Sequence[tuple[str, Any]], inputs: Sequence[str] = (), **given: Any
 ) -> Any:
-    """A model with one node. `inputs` are the node's inputs; the first one is the model's input."""
+    """An ONNX model with one node. `inputs` are the inputs of the node; the first of them is the input of the model."""
     helper, kinds = onnx.helper, onnx.TensorProto
     sizes = [50, 40]
     constants = [

@@ -1,4 +1,6 @@
-"""Copies that are recorded once and replayed for other arrays: in VM modules, and in results on Vulkan."""
+"""Command buffers with copies that are recorded once and replayed with other arrays: in VM modules, and in results on
+Vulkan.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ CONSTANT = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32
   return %1#1, %0 : tensor<3xf32>, tensor<3xf32>
 }
 """
-"""A value that is computed when the module is loaded is copied to the results of each run."""
+"""A program in which a value that is computed when the module is loaded is copied to the results of each run."""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,10 @@ def test_copies_from_slots_and_to_slots(source: str, target: str, once: bool) ->
 
 
 def runs(text: str, first: int) -> list[list[float]]:
-    """The results of three runs of a program on numbers from `first`. They are copied to the host after all runs."""
+    """The results of three runs of a program.
+
+    Run k reads the numbers from `first` + k on. The results are copied to the host only after all runs.
+    """
     skip_without_device("vulkan:llvmpipe")
     run = Executable(compile_module(text, TARGET, cached=False), TARGET)
     kept = [run.keep(np.arange(first + k, first + k + 3, dtype=np.float32)) for k in range(3)]

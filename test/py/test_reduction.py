@@ -1,4 +1,4 @@
-"""The reducer: the ops that it drops, the validity of candidates, its limits, and its command."""
+"""The reducer of failing programs: the ops that it drops, the validity of candidates, its limits, and its command."""
 
 import re
 import time

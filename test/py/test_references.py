@@ -1,4 +1,4 @@
-"""References that a branch passes on while they are in use: in VM modules, and in IREE's results."""
+"""References that a branch passes to a block while they are still in use: in VM modules, and in IREE's results."""
 
 import re
 
@@ -75,7 +75,7 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
   return %1#1, %2#1 : tensor<3xf64>, tensor<3xf64>
 }
 """
-"""The second loop returns the result of the first loop. The third loop reads only a counter."""
+"""A program in which the second loop returns the result of the first loop. The third loop reads only a counter."""
 
 
 def test_the_second_is_a_copy() -> None:
@@ -92,7 +92,9 @@ def test_a_reference_passed_once_stays() -> None:
 
 
 def test_references_used_later_are_copied() -> None:
-    """%b and %1 are copied: %b is read in the loop, and %1 is released after it. %a and %c have no later use."""
+    """References that are used after a branch passes them are copied: %b, which the loop reads, and %1, which is
+    released later. %a and %c are not used later, and are not copied.
+    """
     text = after(copy_passed_references, USED_LATER)
     assert text is not None
     copies = dict(re.findall(r"(%\w+) = vm.select.ref %\w+, %\w+, (%\w+) :", text))
@@ -110,7 +112,7 @@ def test_may_branch() -> None:
 
 
 def test_nested_conditionals() -> None:
-    """Runs all paths through the conditionals."""
+    """Nested conditionals give the right results on all of their paths."""
     run = Executable(compile_module(NESTED, cached=False))
     for p, q in ((0.5, 0.3), (0.5, -0.3), (-0.5, 0.3)):
         x = np.sin(p)
@@ -121,7 +123,7 @@ def test_nested_conditionals() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_results_of_a_loop_are_used_later(target: str) -> None:
-    """Runs the first loop for no iteration, and for all iterations."""
+    """Results of a loop that are used later are right, if the loop runs no iteration and if it runs all."""
     run = Executable(compile_module(LATER, target, cached=False), target)
     x, y = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
     np.testing.assert_array_equal(run(x, y), [y, y])
@@ -129,7 +131,10 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this test fails, IREE retains references that branches pass on. The copies can then be removed."""
+    """Without tiduc's copies, IREE releases references that are still in use.
+
+    If this test fails, IREE retains references that branches pass, and the copies can be removed.
+    """
     code = "from tiduc.backends.iree.modules import edits\nedits.CORRECTIONS['copy_passed_references'] = bool"
     compiles_with(monkeypatch, code)
     run = Executable(compile_module(LATER, cached=False))
