@@ -1,4 +1,4 @@
-"""32-bit and 64-bit numbers that one branch passes: in VM modules, and in IREE's results."""
+"""Branches that pass both 32-bit and 64-bit numbers to a block: in VM modules, and in IREE's results."""
 
 import re
 
@@ -43,7 +43,7 @@ LOOP = f"""func.func @main(%x: {C}, %z: {Z}, %n: {INDEX}) -> ({Z}, {C}, {INDEX})
   }}
   return %y#1, %y#2, %y#0 : {Z}, {C}, {INDEX}
 }}"""
-"""A loop of three iterations, whose counter IREE passes together with the sizes of two buffers."""
+"""A loop of three iterations. IREE passes the counter together with the sizes of two buffers."""
 
 
 def test_numbers_of_32_bits_are_passed_as_64() -> None:

@@ -1,4 +1,4 @@
-"""A release: the source archive, a wheel built from it, and a program that runs with only the wheel's files."""
+"""A release: the source archive, a wheel that is built from it, and a program that runs with the wheel's files only."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 
 
 def built(what: str, source: Path, out: Path) -> Path:
-    """The archive that setuptools builds from a folder, an `sdist` or a `wheel`."""
+    """The path of the archive that setuptools builds from a folder. `what` is `sdist` or `wheel`."""
     code = f"import setuptools.build_meta as build; print(build.build_{what}({str(out)!r}))"
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=source, check=True, capture_output=True, text=True
@@ -31,7 +31,7 @@ def test_the_archive_and_the_wheel(tmp_path: Path) -> None:
     for name in files.decode().split("\0")[:-1]:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes((ROOT / name).read_bytes()) if not (ROOT / name).is_symlink() else None
-    for link in LINKS:  # as git creates them
+    for link in LINKS:  # symbolic links, as git creates them
         (source / "tiduc" / link).symlink_to(Path("..") / link)
     archive = built("sdist", source, tmp_path)
     with tarfile.open(archive) as packed:
@@ -51,7 +51,7 @@ def test_the_archive_and_the_wheel(tmp_path: Path) -> None:
         "func.func @main(%x: tensor<f64>) -> tensor<f64> {\n"
         "  %0 = stablehlo.sine %x : tensor<f64>\n  return %0 : tensor<f64>\n}\n"
     )
-    # Precedes the packages of this environment, in which tiduc may be installed from the sources.
+    # This folder precedes the packages of the environment, in which tiduc may be installed from its sources.
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     command = [sys.executable, "-m", "tiduc", "grad", "f.mlir"]
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Buffers that are released too early, in VM modules and in results of IREE."""
+"""Buffers that IREE releases too early: in VM modules, and in results."""
 
 import re
 

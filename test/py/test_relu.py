@@ -1,4 +1,7 @@
-"""The derivatives of a relu at its kink, to order two, are 0, as in every framework. An option covers other maxima."""
+"""The derivatives of a relu at its kink, to order two, are 0, as in other frameworks.
+
+An option applies this rule to other maxima with 0.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,9 @@ ONES = np.ones_like(X)
 
 
 def derivatives(program: tiduc.Program) -> list[Any]:
-    """The first derivative in both modes, and the second derivative by forward mode over each, at the elements of X."""
+    """The first derivatives in forward and reverse mode, and the derivative of each in forward mode, at the elements of
+    X.
+    """
     jvp, vjp = program.jvp(0), program.vjp(0)
     second = jvp.jvp(0), vjp.jvp(0)
     seeds = [ONES] * 2
@@ -77,7 +82,7 @@ func.func private @NAME(%x: tensor<5xf64>) -> tensor<5xf64> {
         ("my_relu", "0.0", "", True, 0),
         ("my_relu", "0.0", "tidu.relu", False, 0),
         ("my_relu", "0.0", "tidu.relu = true", False, 0),
-        ("relu6", "0.0", "", False, 0.5),  # the body is not that of relu6
+        ("relu6", "0.0", "", False, 0.5),  # the name is relu6, but the body is not
     ],
 )
 def test_at_zero(name: str, number: str, attribute: str, relu: bool, slope: float) -> None:
@@ -114,11 +119,13 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_dynamic_shapes() -> None:
     text = exported_dynamic(lambda x: jax.nn.relu(x) + jax.nn.relu6(x), "(n,)")
-    assert tiduc.load(text).jvp().text.count("tidu.relu = true") == 2  # relu and relu6 share a maximum
+    assert tiduc.load(text).jvp().text.count("tidu.relu = true") == 2  # one in each of relu and relu6
 
 
 def test_the_option_keeps_smooth_functions() -> None:
-    """The maximum in JAX's softplus keeps its derivative at ties, although one operand is 0."""
+    """With the option, JAX's softplus keeps its derivative at 0: its maximum keeps the usual derivative at ties,
+    although one operand is 0.
+    """
     program = tiduc.load(exported(jax.nn.softplus, X), relu=True)
     for got, wanted in zip(derivatives(program), [jax.nn.sigmoid(X)] * 2, strict=False):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)

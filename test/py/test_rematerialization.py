@@ -1,4 +1,4 @@
-"""Rematerialization that a program requests through JAX's barriers, and programs without ops."""
+"""Rematerialization that a program requests by the barriers of `jax.checkpoint`, and programs without ops."""
 
 from typing import Any
 
@@ -15,7 +15,10 @@ from tiduc.passes.rematerialize.rematerialize import memory_curve
 
 
 def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Array]]:
-    """JAX's gradient of two layers, or of a scan over seven layers. Checkpointed layers are recomputed."""
+    """The text of JAX's gradient of two layers, or of a scan over seven layers, and its arguments.
+
+    Checkpointed layers are recomputed.
+    """
 
     def layer(c: Any, w: Any) -> Any:
         return jnp.sin(jnp.exp(jnp.cos(c) * w))
@@ -36,7 +39,9 @@ def exponentials(text: str) -> int:
 
 
 def test_checkpoints_of_jax_stay() -> None:
-    """Values behind barriers are recomputed in the gradient and its derivatives, which adds an exponential."""
+    """Derivatives of a gradient with checkpoints keep its recomputation: they have the optimization barrier and one
+    more exponential than without checkpoints.
+    """
     for checkpointed, count in ((True, 3), (False, 2)):
         program = tiduc.load(gradient_of_layers(False, checkpointed)[0])
         for derived in (program, program.jvp(), program.vjp()):
@@ -45,7 +50,10 @@ def test_checkpoints_of_jax_stay() -> None:
 
 
 def test_checkpoints_of_jax_stay_in_loops() -> None:
-    """The gradient's loop does not stack values from behind a barrier. It computes one more exponential."""
+    """In loops, derivatives of a gradient with checkpoints stack no values that follow a barrier.
+
+    They compute more exponentials instead, and have the same values.
+    """
     texts = {flag: tiduc.load(gradient_of_layers(True, flag)[0]).vjp().text for flag in (True, False)}
     assert exponentials(texts[True]) == 3 and exponentials(texts[False]) == 1
     assert len(stacks(texts[True], 7)) < len(stacks(texts[False], 7)) - 7

@@ -1,4 +1,4 @@
-"""Sizes that a program requires to be equal or bounded. Both the caller and the module check them."""
+"""Sizes that a program requires to be equal or bounded. Both the caller and the compiled module check them."""
 
 import subprocess
 import sys
@@ -32,9 +32,8 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """The violated requirements.
-
-    All dimensions of the first input have size 5, those of the second have size 6, and so on.
+    """The requirements that are violated if all dimensions of the first input have size 5, those of the second have
+    size 6, and so on.
     """
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
@@ -43,7 +42,7 @@ def required(text: str) -> list[str]:
 
 
 def test_command_line(tmp_path: Path) -> None:
-    """Runs a program, and a compiled module."""
+    """`tiduc run` reports a violated requirement and its line, for a program and for a compiled module."""
     source, module = tmp_path / "oob.mlir", tmp_path / "oob.vmfb"
     source.write_text(ADD)
     tiduc.load(source).compile().save(module)
@@ -120,7 +119,7 @@ def test_command_line(tmp_path: Path) -> None:
             ],
         ),
         (loop(V, f"%w = stablehlo.tanh %z : {V}"), []),
-        (CASES["loop"][0], []),  # the loop may have no iterations
+        (CASES["loop"][0], []),  # no requirement, because the loop may have no iterations
     ],
 )
 def test_required_before_the_call(text: str, needs: list[str]) -> None:
@@ -128,13 +127,13 @@ def test_required_before_the_call(text: str, needs: list[str]) -> None:
 
 
 def test_sizes_that_follow_are_not_required_twice() -> None:
-    """A chain of ops with equal shapes needs only one check for each pair of inputs."""
+    """A chain of 50 additions with equal shapes requires only one comparison of sizes."""
     lines = [f"%{i + 1} = stablehlo.add %{i}, %y : {V}" for i in range(50)]
     text = function(
         f"%x: {V}, %y: {V}", "\n".join([f"%0 = stablehlo.add %x, %y : {V}", *lines, f"return %50 : {V}"])
     )
     assert len(required(text)) == 1
-    # The second assertion checks the largest dimension.
+    # One assertion compares the sizes, the other one checks the largest dimension.
     assert source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2
 
 
@@ -155,14 +154,17 @@ def test_arrays_on_the_device() -> None:
 
 @stage
 def asserting(text: str) -> bytes:
-    """The module without its signature, so that only the module's assertions check sizes."""
+    """A compiled module without a signature. Therefore only the module's assertions check sizes."""
     module = parse(text)
     legalize_for_iree(module)
     return compile_module(stage(str)(module))
 
 
 def test_assertions_of_the_module() -> None:
-    """Assertions in a module protect C programs. They check sizes that depend on data, loops and branches."""
+    """The assertions in a module fail for sizes that depend on data, loops and branches.
+
+    C programs have no other protection.
+    """
     text = "\n".join(
         CASES[name][0].replace("@main", f"@{key}").replace("@f", f"@f_{key}")
         for key, name in (
@@ -213,7 +215,11 @@ SLICE = function(
 
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 def test_places_of_slices_of_static_shape(target: str) -> None:
-    """The start, limit and stride are data. IREE without tiduc would read outside the array."""
+    """A slice of static shape whose start, limit and stride are data is refused if it has another size or exceeds the
+    array.
+
+    IREE alone would read outside the array.
+    """
     call = tiduc.load(SLICE).compile(target)
     x = np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(call(x, n(1), n(4), n(1))[0], x[1:])
@@ -223,7 +229,7 @@ def test_places_of_slices_of_static_shape(target: str) -> None:
 
 
 def test_modules_for_cuda_check_places_before_they_read() -> None:
-    """The assertions fail on the host before it sends the slice to the device."""
+    """In modules for CUDA, the host checks the bounds of a slice before it sends the slice to the device."""
     source = source_of(tiduc.load(SLICE), target="cuda")
     assert isinstance(source.stablehlo, str)
     assert source.stablehlo.rindex("cf.assert") < source.stablehlo.index("stablehlo.real_dynamic_slice %")
@@ -233,7 +239,9 @@ def test_modules_for_cuda_check_places_before_they_read() -> None:
 
 
 def test_requirements_that_no_sizes_meet_are_refused() -> None:
-    """Refuses sizes that contradict each other, an op with unknown requirements, and branches of different sizes."""
+    """Programs are refused if their requirements contradict each other, if an op has unknown requirements, or if
+    branches return different sizes.
+    """
     text = function(
         f"%x: {V}",
         f"%0 = stablehlo.concatenate %x, %x, dim = 0 : ({V}, {V}) -> {V}\n"
@@ -255,11 +263,14 @@ def test_requirements_that_no_sizes_meet_are_refused() -> None:
     assert refused.value.location == "-:2:6"
     text = branch(f"stablehlo.return %x : {V}", f"stablehlo.return %y : {V}")
     with pytest.raises(Unsupported, match="sizes of its branches are not known to be equal"):
-        asserting(text)  # IREE uses the size of one branch for the other
+        asserting(text)  # IREE would use the size of one branch for the other
 
 
 def test_ops_without_known_requirements() -> None:
-    """Each op is in a table of requirements, is control flow, or is refused with dynamic dimensions."""
+    """Each op either has known requirements on sizes, or is listed here.
+
+    Of the listed ops, those other than control flow are refused with dynamic dimensions.
+    """
     listed = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().split("\n")
     names = {line for line in listed if line.startswith(("stablehlo.", "chlo."))}
     assert {name for name in names if not is_understood(name)} == set(
@@ -273,7 +284,7 @@ def test_ops_without_known_requirements() -> None:
 
 
 def test_signature_keeps_requirements() -> None:
-    """The module's reflection stores all requirements, including quotients and maxima."""
+    """The reflection of a module stores all requirements, including quotients and maxima."""
     size = ((2, ((0, 1), ("quotient", ((1, ((1, 0),)),), ((3, ()),)))), (-1, ()))
     required_ = RequiredSize("at_most", size, ((1, ((0, 0),)),), "stablehlo.slice at f.mlir:1:2")
     x = SignatureValue("x", TensorType((None, None), "f32"))
@@ -286,7 +297,9 @@ def test_signature_keeps_requirements() -> None:
 
 @pytest.mark.more
 def test_guard_pages() -> None:
-    """A sample of `test/fuzz/guard_pages.py`: no array of any size is read beyond its end."""
+    """A sample of `test/fuzz/guard_pages.py`, which places arrays before inaccessible pages: no array is read beyond
+    its end.
+    """
     script = ROOT / "test" / "fuzz" / "guard_pages.py"
     arguments = ["--orders", "0", "--calls", "10", "--filter", "^(two|size)"]
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)
@@ -296,7 +309,7 @@ def test_guard_pages() -> None:
 
 
 def test_guard_pages_see_reads_beyond_the_end() -> None:
-    """Without assertions, the program reads beyond an array and ends the process."""
+    """The guard pages detect a read beyond an array: without assertions, the program is killed."""
     text = f"""
 import numpy as np, guard_pages
 from tiduc.backends.iree.compile import compile_module, compile_until

@@ -1,4 +1,4 @@
-"""resolve: references across graphs, modules and files, and errors with locations and names."""
+"""`resolve`: references across graphs, modules and files, and errors with locations and names."""
 
 from pathlib import Path
 from threading import Thread
@@ -16,7 +16,7 @@ from tiduc.passes.rules import OPSET
 
 
 def alias(name: str, ref: str, type_: str = F64) -> str:
-    """A graph that names and returns a value of another graph."""
+    """The text of a graph that refers to a value of another graph, names it "v" and returns it."""
     return graph(name, [], external("%e", ref, type_) + named("%e", "v", type_), ["%e"], type_)
 
 
@@ -45,7 +45,7 @@ def test_the_same_key_is_the_same_input() -> None:
 
 
 def test_order_of_modules_and_graphs_does_not_matter() -> None:
-    """A graph may be referenced before its definition, in its own module and in other modules."""
+    """A graph may be referenced before its definition, both in its own module and in other modules."""
     texts = [alias("B", "@A::@v") + alias("A", "@F0::@p3"), EXP_AX]
     for order in (texts, texts[::-1]):
         view = view_of(*order)
@@ -53,7 +53,7 @@ def test_order_of_modules_and_graphs_does_not_matter() -> None:
 
 
 def test_graphs_may_refer_to_one_another() -> None:
-    """Graphs may refer to each other in a cycle if their values do not form a cycle."""
+    """Two graphs may refer to each other if their values do not depend on each other in a cycle."""
     one = graph(
         "A",
         ["x"],
@@ -82,7 +82,7 @@ def test_nothing_is_copied_or_changed() -> None:
 
 
 def test_names_need_not_be_identifiers() -> None:
-    """Keys and names may be any text, such as JAX's `params['w']`."""
+    """Input keys and names of graphs and values may be any text, such as JAX's `params['w']`."""
     text = """
     "tidu.graph"() ({
     ^bb0(%0: tensor<f64>):
@@ -101,7 +101,7 @@ def test_names_need_not_be_identifiers() -> None:
 
 
 def test_search_path(tmp_path: Path) -> None:
-    """A graph @NAME that no module defines is read from NAME.mlir when a reference needs it."""
+    """If a referenced graph @NAME is defined in no module, it is read from the file NAME.mlir in the search path."""
     files(tmp_path, F0=EXP_AX, A=alias("A", "@F0::@p3"), Broken="not MLIR at all")
     view = resolve(parse(alias("Main", "@A::@v") + alias("Other", "@Broken::@v")), search_path=[tmp_path])
     compare(numbers(view, [("Main", "v")], {"a": 1.0, "x": 0.0}), [1.0])
@@ -111,7 +111,10 @@ def test_search_path(tmp_path: Path) -> None:
 
 
 def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
-    """A linear graph refers to a graph in another file. Its fresh names differ from the names in that file."""
+    """Linearizing a graph of another file adds a linear graph that refers to that file.
+
+    The new names differ from the names in the file.
+    """
     files(tmp_path, F0=EXP_AX, L0=graph("L0", [], "", []))
     view = resolve(parse(alias("Main", "@F0::@p3")), search_path=[str(tmp_path)])
     linear = linearize(view, [("Main", "v")], ["x"], OPSET)
@@ -123,7 +126,7 @@ def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
 
 
 def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
-    """A reference needs a name. If tiduc adds the name, the text of the module must include the named graph."""
+    """Linearizing a value without a name in another file names the value in memory, and leaves the file unchanged."""
     (path,) = files(tmp_path, F0=graph("F0", ["x"], f"%0 = stablehlo.tanh %x : {F64}", ["%0"]))
     first, second = parse(graph("Main", [], "", [])), read(path)
     view = resolve(first, second)
@@ -136,7 +139,9 @@ def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
 
 
 def fails(path: Path, text: str, *more: str) -> str:
-    """The error of `check` for `text`, which is written to the file `path`, and for further texts."""
+    """The message with which `check` refuses `text`, which is written to the file `path`, and the further texts
+    `more`.
+    """
     path.write_text(text)
     with pytest.raises(ResolveError) as error:
         check(resolve(read(path), *map(parse, more)))
@@ -236,7 +241,7 @@ def test_a_bound_input_is_its_value() -> None:
 
 
 def test_an_input_bound_to_a_function_of_another_input() -> None:
-    """The input a is bound to exp(b), so a tangent of b passes through the binding."""
+    """If the input a is bound to exp(b), derivatives with respect to b pass through the binding."""
     body = f"%0 = stablehlo.exponential %b : {F64}\n" + named("%0", "e")
     view = view_of(EXP_AX, graph("G", ["b"], body, ["%0"]), bound("a", "@G::@e"))
     linear = linearize(view, [("F0", "p2")], ["b"], OPSET)
@@ -282,7 +287,7 @@ def test_references_need_no_context(tmp_path: Path) -> None:
     (path,) = files(tmp_path, F0=EXP_AX)
     done: list[str] = []
 
-    def without_context() -> None:  # a new thread has no current context
+    def without_context() -> None:  # a new thread has no current MLIR context
         view = resolve(read(path))
         done.append(str(view.reference(view.value(("F0", "p3")))))
 

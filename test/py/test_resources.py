@@ -1,4 +1,4 @@
-"""A resource must have as many bytes as its type needs, wherever a module is read."""
+"""The data of a resource must have as many bytes as the resource's type needs, wherever a module is read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,10 @@ LOCATED = ":2:8: error: a resource of type tensor<{}> needs {} bytes, and the fi
 
 
 def program(type_: str, digits: str | None, attributes: str = "") -> str:
-    """The text of a function that returns a resource. Without `digits`, the resource is not defined."""
+    """The text of a function that returns a resource with these hexadecimal digits.
+
+    If `digits` is None, the resource is not defined.
+    """
     resource = "" if digits is None else f'r: "0x04000000{digits}"'
     return f"""func.func @main() -> (tensor<{type_}>) {attributes} {{
   %c = stablehlo.constant dense_resource<r> : tensor<{type_}>
@@ -36,7 +39,7 @@ WRONG = [
     ("2xf32", 3 * ONE, 8, "12"),
     ("f64", ONE, 8, "4"),
     ("1xcomplex<f32>", ONE, 8, "4"),
-    ("16xi1", "AAAA", 16, "2"),  # a boolean takes a byte
+    ("16xi1", "AAAA", 16, "2"),  # a boolean takes one byte
     ("2xi4", "21", 2, "1"),
 ]
 
@@ -53,7 +56,7 @@ RIGHT = [("3xf32", 3 * ONE), ("1xcomplex<f32>", 2 * ONE), ("3xi1", "010001"), ("
 
 @pytest.mark.parametrize(("type_", "digits"), RIGHT)
 def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
-    for _ in range(2):  # MLIR renames the second resource with the same name
+    for _ in range(2):  # MLIR renames the resource the second time, because the name is in use
         values = tiduc.load(program(type_, digits)).compile(engine="reference")()[0]
     np.testing.assert_array_equal(
         values.view(np.uint8).ravel(), np.frombuffer(bytes.fromhex(digits), np.uint8)
@@ -61,7 +64,7 @@ def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
 
 
 def unchecked_bytecode(text: str) -> bytes:
-    """The bytecode of a text, written by MLIR without comparing resources with their types."""
+    """The bytecode of a module. MLIR writes it without checking the sizes of resources."""
     written = Written()
     with context(), ir.Location.unknown():
         ir.Module.parse(text).operation.write_bytecode(written)
@@ -128,9 +131,9 @@ STORED = {"ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8, "f8E5M2": 1, "complex<f64>"
 @pytest.mark.more
 @pytest.mark.parametrize("fast", [True, False])
 def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
-    """ImageGPT has 1 MiB of unsigned bytes.
+    """Large constants that are stored as resources compile for all these element types.
 
-    IREE cannot read unsigned resources, and reads complex f64 only as parts.
+    IREE cannot read resources of unsigned integers (of which ImageGPT has 1 MiB), and reads complex f64 only as parts.
     """
     count, results, resources, body = 5000, list[str](), list[str](), list[str]()
     numbers = np.random.default_rng(0).integers(0, 2, count * 16).astype(np.uint8)
@@ -153,7 +156,9 @@ def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
 
 @pytest.mark.parametrize(("element", "byte"), [("i4", "i8"), ("ui2", "ui8")])
 def test_elements_of_less_than_a_byte_are_refused(element: str, byte: str) -> None:
-    """The message is not that of IREE, whose code does not load such constants."""
+    """Constants with elements of less than a byte are refused with a message of tiduc, because IREE's code does not
+    load such constants.
+    """
     with pytest.raises(
         tiduc.TiducError, match=f"cannot load constants of {element}; use a constant of {byte}"
     ):

@@ -1,4 +1,7 @@
-"""Large results of a call are IREE's memory. No argument, constant or other result shares this memory."""
+"""Large results of a call use IREE's memory without a copy.
+
+No argument, constant or other result shares this memory.
+"""
 
 import gc
 import tracemalloc
@@ -63,7 +66,7 @@ def program(body: str, results: str, types: Sequence[str]) -> str:
 
 
 def aligned(values: Any) -> Any:
-    """A copy that IREE can use as an argument without another copy."""
+    """A copy that is aligned to 64 bytes, so that IREE can use it as an argument without another copy."""
     memory = np.zeros(values.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
     array = memory[start : start + values.nbytes].view(values.dtype)
@@ -72,7 +75,7 @@ def aligned(values: Any) -> Any:
 
 
 def check_alone(compiled: Any, x: Any) -> None:
-    """Asserts that all arrays of two calls are writable, and that writes to one change no other array."""
+    """Asserts that all results of two calls are writable, and that writing to one array changes no other array."""
     expected = [y.copy() for y in compiled(x)]
     arrays = [*compiled(x), *compiled(x)]
     before = [x.copy(), *(y.copy() for y in arrays)]
@@ -115,7 +118,7 @@ def test_a_result_that_is_an_array_on_the_device() -> None:
 
 
 def test_large_results_are_not_copied() -> None:
-    """NumPy does not allocate memory of a result's size."""
+    """During a call, NumPy does not allocate memory for a large result."""
     compiled = tiduc.load(program(*BODIES["computed"])).compile()
     x = aligned(VALUES)
     compiled(x)
@@ -134,6 +137,8 @@ def test_results_outlive_their_module() -> None:
     part = y[1:]
     del compiled, y, z
     gc.collect()
-    others = [np.full(SIZE, i, np.float32) for i in range(8)]  # would reuse freed memory
+    others = [
+        np.full(SIZE, i, np.float32) for i in range(8)
+    ]  # these arrays would reuse the memory if it were freed
     np.testing.assert_array_equal(part, 2 * VALUES[1:])
     assert len(others) == 8

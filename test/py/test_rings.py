@@ -1,4 +1,4 @@
-"""The rings of tests: which tests need PyTorch, the counts of sweeps, and the page that a full run writes."""
+"""The test rings: which tests need PyTorch, the counts that sweeps print, and the page that a full run writes."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ def without() -> None:
 
 
 class Item:
-    """A test with the attributes of pytest's items."""
+    """A stand-in for a pytest item, with the attributes that the markers of rings read."""
 
     def __init__(
         self, function: Any, fixture: Any = None, marks: Sequence[str] = (), **parameters: Any
@@ -94,7 +94,7 @@ def swept(code: str, **more: Any) -> runner.Outcome:
         ("print('counts: 3 ok, 1 refused')", False),
         ("print('counts: 3 ok, 1 wrong')", True),
         ("print('counts: 3 ok'); raise SystemExit(1)", True),
-        ("print('3 ok')", True),  # no line "counts: ...": the sweep ended early
+        ("print('3 ok')", True),  # no line "counts: ...", because the sweep ended early
     ],
 )
 def test_sweeps_that_fail(code: str, failed: bool) -> None:
@@ -117,7 +117,7 @@ def test_the_page_keeps_the_rows_of_other_sweeps(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_full_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep that failed runs again, and a sweep that succeeded on this commit does not."""
+    """A second full run on the same commit runs the sweeps that failed, but not those that succeeded."""
     marker = tmp_path / "ran"
     code = f"open({str(marker)!r}, 'a').write('x'); print('counts: 1 ok')"
     sweeps = [
@@ -137,31 +137,35 @@ def test_a_sweep_that_cannot_run_here() -> None:
 
 
 def test_each_sweep_is_listed() -> None:
-    """The table of test/sweep/README.md has a row for each sweep in that folder. `run_all.py` runs each sweep."""
+    """Each sweep in test/sweep has a row in the table of its README.md, and `run_all.py` runs it."""
     rows = (ROOT / "test" / "sweep" / "README.md").read_text()
     for sweep in SWEEPS:
         assert "/" in sweep.name or f"| `{sweep.name.split()[0]}.py` |" in rows, sweep.name
         program = next((word for word in sweep.full if word.endswith(".py")), None)
         assert program is None or (ROOT / program).is_file()
-    plugins = {"batch_rules", "jet_rules", "target_rules"}  # pytest runs these
+    plugins = {"batch_rules", "jet_rules", "target_rules"}  # these are not scripts, because pytest runs them
     files = (ROOT / "test" / "sweep").glob("*.py")
     programs = {path.stem for path in files if "\nif __name__ ==" in path.read_text()} - {"run_all"}
     assert programs | plugins == {sweep.name.split()[0] for sweep in SWEEPS if "/" not in sweep.name}
 
 
 TEXTS = ("stablehlo", "text", "whole", "workgroups", "flags")
-"""The fields of a source that depend on the target's CPU."""
+"""The attributes of a program's source that depend on the target's CPU."""
 
 
 def looks_at_this_machine(tree: ast.AST) -> Iterator[int]:
-    """The lines that request a program's source for this machine's CPU and inspect its text."""
+    """The line numbers at which a test requests a program's source for the CPU of this machine and inspects its
+    text.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING:
             target = next((each.value for each in node.keywords if each.arg == "target"), None)
             target = node.args[1] if len(node.args) > 1 else target
             if isinstance(target, ast.Constant) and target.value in ("cpu", "cpu-threads"):
                 yield node.lineno
-            if isinstance(target, ast.Name) and target.id == "target":  # a parameter, which may be `cpu`
+            if (
+                isinstance(target, ast.Name) and target.id == "target"
+            ):  # a parameter of the test, which may be `cpu`
                 yield node.lineno
         if isinstance(node, ast.Attribute) and node.attr in TEXTS and isinstance(node.value, ast.Call):
             names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
@@ -199,9 +203,9 @@ def test_no_test_looks_at_text_for_this_machine() -> None:
 
 
 def test_no_test_changes_the_settings_of_jax_for_others() -> None:
-    """A test must not depend on earlier tests in its process.
+    """No test changes settings of JAX for the whole process.
 
-    Settings of JAX therefore apply to a block or test only.
+    Otherwise, later tests in the process would depend on it.
     """
     found = [
         path.name

@@ -1,4 +1,6 @@
-"""`tidu.root`: derivatives of functions that solve an equation, by one linear solve, equal those of loops."""
+"""`tidu.root`: the derivatives of a function that solves an equation need one linear solve, and equal the derivatives
+of the loop that solves it.
+"""
 
 from collections.abc import Callable
 
@@ -49,7 +51,7 @@ func.func private @f(%a: tensor<f64>, %b: {V}, %y: {V}) -> {V} {{
   return %d : {V}
 }}
 """
-"""Solves y = a sin(y reversed) + b by iteration; a function of two inputs."""
+"""A function of two inputs that solves y = a sin(y reversed) + b by iteration."""
 
 LINEAR = f"""
 func.func @main(%a: tensor<f64> {{tidu.name = "a"}}, %b: {M} {{tidu.name = "b"}}) -> ({M}, tensor<f64>) {{
@@ -75,7 +77,7 @@ func.func private @f(%a: tensor<f64>, %b: {M}, %y: {M}, %t: tensor<f64>) -> ({M}
   return %r, %q : {M}, tensor<f64>
 }}
 """
-"""Solves a y = b and t = sum y; two results with different shapes."""
+"""A function that solves a y = b and t = sum y. Its two results have different shapes."""
 
 DERIVATIVES: dict[str, Callable[[Program], Program]] = {
     "jvp": lambda p: p.jvp(),
@@ -91,7 +93,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(text: str, derivative: str) -> None:
-    """Asserts that derivatives by the equation equal derivatives of the ops that solve it."""
+    """Asserts that derivatives by `tidu.root` equal the derivatives of the ops that solve the equation."""
     implicit, explicit = (DERIVATIVES[derivative](load(each)) for each in (text, text.replace(ROOT, "")))
     draw = np.random.default_rng(3).standard_normal
     arguments = [np.array(0.4), np.array([0.4, 0.9]).reshape(implicit.inputs[1].type.shape)]
@@ -119,7 +121,10 @@ def test_the_derivative_does_not_differentiate_the_iteration() -> None:
 
 
 def test_an_equation_with_conjugates() -> None:
-    """f = c conj(y) - x is not holomorphic in y; y = conj(x / c) solves f = 0."""
+    """Derivatives are right for the equation f = c conj(y) - x = 0, although f is not holomorphic in y.
+
+    The solution is y = conj(x / c).
+    """
     text = """
 func.func @main(%x: tensor<2xcomplex<f64>>, %c: tensor<2xcomplex<f64>>) -> tensor<2xcomplex<f64>> {
   %y = call @solve(%x, %c) : (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) -> tensor<2xcomplex<f64>>
@@ -182,7 +187,10 @@ def test_what_import_refuses(old: str, new: str, message: str) -> None:
 
 
 def test_a_residual_that_no_result_determines_is_refused() -> None:
-    """The Jacobian would be singular; a derivative of zero would be silently wrong."""
+    """A residual that depends on no result is refused, because its Jacobian is singular.
+
+    A derivative of zero would be wrong.
+    """
     constant = FIXED_POINT.replace("return %d : tensor<2xf64>", "return %b : tensor<2xf64>")
     assert constant != FIXED_POINT
     with pytest.raises(Unsupported, match="a residual of @f does not depend on the results"):

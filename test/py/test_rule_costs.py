@@ -1,10 +1,9 @@
-"""The cost of each rule: a JVP has at most 3 times the operations of its function, and a VJP at most 4 times.
+"""The cost of each rule: a JVP has at most 3 times as many operations as its function, and a VJP at most 4 times.
 
 Griewank and Walther, "Evaluating Derivatives" (2008), chapter 4, derive such bounds for elementary operations. Both
-derivatives also return the function's outputs.
-
-FLOPs are those of `tiduc explain --costs`, with the default rates for transcendental functions. Each element that the
-function itself reads or writes counts as one operation, so that ops that only move elements have a cost.
+derivatives also return the function's outputs. FLOPs are counted as by `tiduc explain --costs`, with the default rates
+for transcendental functions. Each element that the function itself reads or writes counts as one operation, so that ops
+that only move elements have a cost.
 """
 
 import math
@@ -19,10 +18,10 @@ from tiduc.passes.rules import OPSET
 from tiduc.program import Program
 
 FILES = sorted(Path(__file__, "../../lit/rules").resolve().glob("*.mlir"))
-"""The lit tests of the rules; each has a function whose derivatives lit checks."""
+"""The lit tests of the rules. Each contains a function, whose derivatives lit checks."""
 
 MOST = 3.0, 4.0
-"""The bounds of a JVP and a VJP, as multiples of the function's operations."""
+"""The upper bounds of the operations of a JVP and a VJP, as multiples of the function's operations."""
 
 EXCEPTIONS = {
     "abs_complex": (3.4, "Re(conj(sign x) dx) divides by |x| and multiplies complex numbers, for one root"),
@@ -48,24 +47,24 @@ EXCEPTIONS = {
     "sign_complex": (4.6, "two complex products and two divisions"),
     "triangular_solve": (3.5, "a solve, a product and a solve, here of 3 by 3 matrices"),
 }
-"""By file: a bound for both modes, and the reason why the general bounds do not hold."""
+"""For each file with a larger bound: the bound of both modes, and the reason why the general bounds do not hold."""
 
 UNCOUNTED = {
     "approx_top_k", "chlo_ragged_dot", "composite", "cross_replica_sum", "dynamic_conv", "eig", "eigh", "einsum",
     "geqrf", "getrf", "gtsv", "manual_computation", "orgqr", "potrf", "schur", "sharding", "svd",
     "torch_index_select", "trsm", "unary_einsum", "uniform_quantize",
 }  # fmt: skip
-"""Files whose function has an op without a FLOP formula, so that costs are not compared."""
+"""Files whose function contains an op without a FLOP formula. Costs are not compared for these files."""
 
 OTHERS = {
-    "chlo.broadcast_next_after", "chlo.broadcast_polygamma", "chlo.broadcast_zeta",  # rules of the plain ops
-    "stablehlo.case", "stablehlo.if", "stablehlo.while",  # they differentiate the ops of their regions
+    "chlo.broadcast_next_after", "chlo.broadcast_polygamma", "chlo.broadcast_zeta",  # have the rules of the plain ops
+    "stablehlo.case", "stablehlo.if", "stablehlo.while",  # their derivatives are those of the ops in their regions
     "stablehlo.cross-replica-sum",  # another name of all_reduce
 }  # fmt: skip
-"""Ops with a rule for which `FILES` has no file."""
+"""Ops with a rule for which no file in `FILES` exists."""
 
 SEVERAL = {"own_derivatives", "refused"}
-"""Files with several functions: custom derivatives and refusals."""
+"""Files that contain several functions, for custom derivatives and for refusals."""
 
 
 def operations(program: Program) -> float:
@@ -74,7 +73,10 @@ def operations(program: Program) -> float:
 
 
 def ratios(name: str) -> tuple[float, ...] | None:
-    """The operations of the JVP and the VJP as multiples of the function's operations; None if these are unknown."""
+    """The numbers of operations of the JVP and the VJP, as multiples of the function's.
+
+    Returns None if the function's FLOPs are unknown.
+    """
     file = next(file for file in FILES if file.stem == name)
     program, given = load(file), re.match(r"// RUN: tiduc jvp %s --wrt (\d+)", file.read_text())
     wrt = [int(given[1])] if given else None

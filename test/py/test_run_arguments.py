@@ -20,7 +20,7 @@ func.func @main(%a: tensor<2x3xf32> {tidu.name = "a"}, %b: tensor<3xf64> {tidu.n
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The path of a program; the test fails if the program is compiled."""
+    """The path of a program. Compiling the program raises an exception, so that the test fails."""
 
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("the program was compiled")
@@ -89,7 +89,7 @@ TWO = """func.func @main(%a: tensor<f64>, %x: tensor<2xf64>) -> (tensor<f64>, te
     ],
 )
 def test_by_name(words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Named arguments may come in any order. Other arguments are for the remaining inputs, in order."""
+    """Named arguments may be given in any order. Arguments without a name are for the remaining inputs, in order."""
     monkeypatch.chdir(tmp_path)
     Path("two.mlir").write_text(TWO)
     np.savez("all.npz", x=[1.0, 2.0], a=3.0)
@@ -99,7 +99,7 @@ def test_by_name(words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
 
 
 def test_random_for_the_others(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """A single `random` fills all inputs without a named argument, also for commands other than `run`."""
+    """A single `random` fills all inputs that have no named argument, for `run` and for other commands."""
     monkeypatch.chdir(tmp_path)
     Path("two.mlir").write_text(TWO)
     assert run(["run", "two.mlir", "--engine", "reference", "--input", "a=3", "--input", "random"]) == 0

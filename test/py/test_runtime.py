@@ -1,4 +1,4 @@
-"""Compiled modules on IREE: values of every dtype, and an error for each possible failure."""
+"""Compiled modules on IREE: values of every dtype, and an error message for each possible failure."""
 
 import io
 import os
@@ -112,7 +112,7 @@ TOLERANCES = {np.complex64: 1e-6, np.complex128: 1e-14, ml_dtypes.bfloat16: 1e-2
 
 @pytest.fixture(scope="module")
 def exponentials() -> bytes:
-    """A module with an exponential of each type in `TOLERANCES`."""
+    """A compiled module with one function for each type in `TOLERANCES`, which computes the exponential."""
     kinds = {np.dtype(dtype) for dtype in TOLERANCES}
     functions = [unary("stablehlo.exponential", ELEMENTS[x]).replace("@f", f"@{x.name}") for x in kinds]
     return compile_module("\n".join(functions))
@@ -189,7 +189,10 @@ def test_damaged_modules_are_refused(vmfb: bytes, kept: int, tmp_path: Path) -> 
 
 
 def test_a_changed_byte_is_refused(vmfb: bytes) -> None:
-    """IREE does not check machine code, so damaged code would end the process."""
+    """A module is refused if one of its bytes has changed.
+
+    IREE does not check machine code, and damaged code would end the process.
+    """
     with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
         parts = archive.infolist()
     assert len(parts) == 2
@@ -228,7 +231,11 @@ def test_devices_where_there_are_any(target: str) -> None:
 
 
 def test_groups_of_threads_of_another_size() -> None:
-    """Groups on Mesa's software device have 8 threads. Row sums by groups of 32 threads would be wrong there."""
+    """A module for a device with groups of 32 threads is refused on a device with groups of 8 threads, Mesa's software
+    device.
+
+    Its row sums would be wrong there.
+    """
     variant, other = "vulkan:llvmpipe", "vulkan:ampere"
     skip_without_device(variant)
     vmfb = compile_module(unary("stablehlo.sine", "f32"), other)
@@ -272,7 +279,10 @@ def test_declarations_are_read() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
-    """If this test fails, IREE closes this file, and `_close_leaked_files` in loading.py can be removed."""
+    """Loading a module leaves a temporary file of IREE open.
+
+    If this test fails, IREE closes the file, and `_close_leaked_files` in loading.py can be removed.
+    """
 
     def left() -> list[str]:
         links = (f"/proc/self/fd/{d}" for d in os.listdir("/proc/self/fd"))
@@ -292,7 +302,9 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
 
 @pytest.fixture
 def new_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a test open new devices, because other tests' arrays count towards an allocator's limit."""
+    """A fixture with which a test opens new devices, because the arrays of other tests count towards the limit of an
+    allocator.
+    """
     monkeypatch.setattr(devices, "_OPEN", {})
 
 
@@ -317,7 +329,9 @@ def test_memory_of_large_results_is_reused() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
-    """There are as many small arrays as results of a network's gradient. After a call, all are freed together."""
+    """The memory of a freed large array is reused although 200 small arrays exist beside it, as after a call that
+    computes a network's gradient.
+    """
     resource = pytest.importorskip("resource")
     device, large = open_device("local-sync", "cpu"), np.ones(2**24, np.float32)
     small = [np.ones(n, np.float32) for n in range(1, 201)]
@@ -333,7 +347,10 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
 
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
-    """Memory is returned when a module is loaded, because its arrays have other sizes, and when one is freed."""
+    """Freed arrays keep their memory for later arrays, until a module is loaded or freed.
+
+    Then the memory is returned.
+    """
     device = open_device("local-sync", "cpu")
 
     def held_after(change: Callable[[], Any]) -> int:
@@ -350,7 +367,10 @@ def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
 
 
 def test_a_dispatch_of_too_many_arrays() -> None:
-    """IREE fuses forty running sums of scalars into one dispatch, which IREE's runtime refuses to load."""
+    """A program for which IREE creates a dispatch with more arrays than its runtime allows is refused.
+
+    Here, IREE fuses forty running sums of scalars.
+    """
     count, scalar = 40, "tensor<f64>"
     arguments = ", ".join(f"%a{i}: {scalar}" for i in range(count))
     sums = "\n".join(
@@ -363,7 +383,7 @@ def test_a_dispatch_of_too_many_arrays() -> None:
 
 
 def test_large_aligned_arguments_are_not_copied() -> None:
-    """IREE's buffer uses the memory of such an array. For other arrays, it has a copy."""
+    """A large aligned argument is passed to IREE without a copy. Other arrays are copied."""
     memory = np.zeros(2**18 + 64, np.uint8)
     start = -memory.ctypes.data % 64
     aligned = memory[start : start + 2**18].view(np.float32)
@@ -372,7 +392,7 @@ def test_large_aligned_arguments_are_not_copied() -> None:
     view = device.lend(aligned, f32)
     aligned[5] = 7
     assert device.download(view, aligned.dtype)[5] == 7
-    aligned.flags.writeable = False  # NumPy does not lend read-only memory
+    aligned.flags.writeable = False  # NumPy does not export read-only memory
     unaligned = memory[start + 4 :][: 2**17].view(np.float32)
     for other in (aligned, unaligned, memory[start : start + 1024].view(np.float32)):
         before = float(other[1])

@@ -1,4 +1,4 @@
-"""The sampled cases of an exhaustive parametrization, which run in the fast tests."""
+"""The choice of sampled cases of an exhaustive parametrization. Only these cases run in the fast tests."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Every stage takes linear time without recursion: deep chains, diamonds with equal keys, and chains of graphs."""
+"""Every stage takes linear time and does not recurse: deep chains, diamonds with equal keys, and chains of graphs."""
 
 from typing import Any
 
@@ -20,13 +20,15 @@ from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
 
 DEPTHS = [1_200, pytest.param(20_000, marks=pytest.mark.slow)]
-"""1.2 and 20 times Python's limit of nested calls. At the larger depth, quadratic algorithms take minutes."""
+"""1.2 and 20 times the limit of Python's recursion. At the larger depth, quadratic algorithms would take minutes."""
 
 deep = pytest.mark.parametrize("depth", DEPTHS)
 
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
-    """`depth` lines x <- op(x), or x <- op(x, x); and the name of the last value."""
+    """The text of `depth` ops, each of which applies the op to the previous value (twice, if it is binary), and the
+    name of the last value.
+    """
     ops, x = [], "%x"
     for i in range(depth):
         operands = x if op in ("sine", "negate") else f"{x}, {x}"
@@ -36,7 +38,7 @@ def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
 
 
 def function(op: str, depth: int, copies: int = 1) -> str:
-    """The text of a function with `copies` of a chain. It returns the last value of each."""
+    """The text of a function with `copies` equal chains of ops. It returns the last value of each chain."""
     parts = [lines(op, depth, f"c{i}v") for i in range(copies)]
     inside = "\n".join(line for part, _ in parts for line in part)
     types = ", ".join([F64] * copies)
@@ -53,7 +55,7 @@ def count(text: str, op: str) -> int:
 
 @pytest.mark.parametrize("depth", [1_200, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_chain(depth: int) -> None:
-    """sin of sin of ... x: each op has one cosine and one product, in forward and in reverse mode."""
+    """In the derivatives of a chain of sines, in both modes, each sine has one cosine and one product."""
     p = load(function("sine", depth))
     for text in (str(p.jvp()), str(p.vjp())):
         assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [depth] * 3
@@ -78,14 +80,19 @@ def test_second_order(modes: str) -> None:
 
 @deep
 def test_a_chain_as_passes(depth: int) -> None:
-    """Stages that run as passes read and write the whole module each time, and verify masks."""
+    """The derivative of a long chain can be computed by MLIR passes, each of which reads, verifies and writes the whole
+    module.
+    """
     module = parse(function("sine", depth))
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
     assert count(str(module), "multiply") == depth
 
 
 def test_nested_selects() -> None:
-    """log(2x) behind 1,200 selects: the transpose of 2x accumulates the nested masks of the selects."""
+    """The gradient of log(2x) behind 1,200 selects is right.
+
+    The transpose accumulates the nested masks of the selects.
+    """
     depth = 1_200
     body = [f"%z = stablehlo.constant dense<0.0> : {F64}", f"%two = stablehlo.add %x, %x : {F64}"]
     body += [f"%log = stablehlo.log %two : {F64}", f"%v0 = stablehlo.add %log, %log : {F64}"]
@@ -105,7 +112,7 @@ def test_nested_selects() -> None:
 @deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_built_twice(op: str, depth: int) -> None:
-    """A diamond has 2^depth paths. Its two copies are merged."""
+    """Two equal chains whose ops use the previous value twice are merged, although each has 2^depth paths."""
     p = load(function(op, depth, copies=2))
     text = str(p)
     assert count(text, op) == depth
@@ -117,7 +124,8 @@ def test_a_diamond_built_twice(op: str, depth: int) -> None:
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_derivative_of_a_diamond_of_sums(mode: str, depth: int) -> None:
     text = str(getattr(load(function("add", depth, copies=2)), mode)())
-    # In forward mode, both outputs share one sweep. In reverse mode, each cotangent has its own sweep.
+    # In forward mode, the tangents of both outputs are computed once. In reverse mode, each cotangent is propagated
+    # separately.
     assert count(text, "add") == (depth * 2 if mode == "jvp" else depth * 3 + 1)
 
 
@@ -140,7 +148,7 @@ def test_a_diamond_in_numbers() -> None:
 @deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
-    """Two graphs share an input; after linearize, transpose and merge, each op occurs once."""
+    """Two equal graphs with one input are merged: each op occurs once, also in their linearization and transpose."""
     ops, last = lines(op, depth)
     inside = "\n".join(ops) + "\n" + named(last, "y")
     view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
@@ -160,7 +168,7 @@ def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
 
 @deep
 def test_a_value_used_very_often(depth: int) -> None:
-    """The cotangent of x is a sum with one term for each use of x."""
+    """If a value has very many uses, its cotangent is a sum with one term for each use."""
     ops = [f"%v0 = stablehlo.sine %x : {F64}"]
     ops += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
     inside = "\n".join(ops)
@@ -179,7 +187,10 @@ def test_very_many_inputs_and_outputs() -> None:
 
 
 def test_branches_of_very_many_ops() -> None:
-    """Residuals of different types in two branches have separate slots."""
+    """The derivative of two branches with very many ops is right in size: each sine has one cosine and one product.
+
+    Residuals of different types are returned separately.
+    """
     depth, pair = 1_200, F64.replace("<", "<2x")
     first, x = lines("sine", depth)
     second = "\n".join(lines("sine", depth, "w")[0]).replace(F64, pair).replace("%x", "%y")
@@ -203,7 +214,10 @@ def test_branches_of_very_many_ops() -> None:
 
 @pytest.mark.parametrize("depth", [50, 400])
 def test_deep_nesting(depth: int) -> None:
-    """Nested branches work up to Python's recursion limit. Deeper ones are refused."""
+    """Branches can be differentiated up to a nesting depth that Python's recursion limit sets.
+
+    Deeper ones are refused.
+    """
     inside = f"%v0 = stablehlo.sine %x : {F64}"
     for i in range(depth):
         inside = f"""%v{i + 1} = "stablehlo.if"(%p) ({{
@@ -227,7 +241,9 @@ def step(i: int) -> str:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_chain_of_graphs(backwards: bool) -> None:
-    """A chain of 1,200 graphs, each of which refers to its predecessor."""
+    """The derivatives of a chain of 1,200 graphs, each of which refers to its predecessor, have one cosine and one
+    product for each sine.
+    """
     length = 1_200
     graphs = [graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])]
     graphs += [step(i) for i in range(1, length)]
@@ -238,13 +254,13 @@ def test_a_chain_of_graphs(backwards: bool) -> None:
     back = linear_transpose(view, linear, OPSET)
     text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
     assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [length] * 3
-    reloaded = view_of(str(view.module))  # the linear graphs refer to all graphs
+    reloaded = view_of(str(view.module))  # contains all graphs, because the linear graphs refer to them
     check(reloaded)
     assert len(reloaded.graphs) == length + 2
 
 
 def test_a_chain_of_references() -> None:
-    """A chain of 2,500 references, through graphs without ops, leads to one value."""
+    """A chain of 2,500 references through graphs without ops is resolved to the value at its end."""
     length = 2_500
     graphs = [
         graph(f"G{i}", [], external("%e", f"@G{i - 1}::@v") + named("%e", "v"), ["%e"])
@@ -258,7 +274,7 @@ def test_a_chain_of_references() -> None:
 
 
 def test_high_order() -> None:
-    """Eight forward derivatives of exp(a x) without a merge, so that the view holds nine graphs."""
+    """The eighth forward derivative of exp(a x) is right if no graphs are merged. The view then holds nine graphs."""
     view: Any = view_of(
         graph(
             "F",

@@ -1,4 +1,7 @@
-"""Learning-rate schedules equal their formulas and PyTorch's; the training state is saved in a safetensors file."""
+"""Learning-rate schedules equal their formulas and PyTorch's schedules.
+
+The training state is saved in a safetensors file.
+"""
 
 from pathlib import Path
 
@@ -52,7 +55,9 @@ def test_refused() -> None:
 
 
 def test_state_in_a_safetensors_file(tmp_path: Path) -> None:
-    """The library safetensors reads the state that `write_weights` writes, and tiduc reads files of the library."""
+    """The library safetensors reads the state that `write_weights` writes, and tiduc reads the files that the library
+    writes.
+    """
     numpy_files = pytest.importorskip("safetensors.numpy")
     step, file = train_step(model(LINEAR, w=W), "mse", "adamw"), tmp_path / "state.safetensors"
     write_weights(file, step.weights)

@@ -1,8 +1,9 @@
-"""The law of selection: if all operands increase by one amount, so does the result, even at ties.
+"""The law of selection: if all operands of an op that selects elements increase by one amount, the result increases by
+this amount, even at ties.
 
 Therefore tangents of 1 give a tangent of 1, second derivatives are zero, and the cotangents of all operands sum to the
-given cotangent. Operands are drawn from few numbers, so that most are tied. Each program is also tested with aliased
-operands: all operands of a type are one value.
+cotangent of the result. Operands are drawn from few numbers, so that most elements are tied. Each program is also
+tested with aliased operands, where all operands of a type are the same value.
 """
 
 import re
@@ -25,7 +26,7 @@ INDICES = f"%i = stablehlo.constant dense<[[1], [3], [1], [9]]> : {I}"
 
 
 def region(*ops: str, result: str = "%m", of: tuple[str, ...] = ("f64",)) -> str:
-    """A region whose block has the arguments %a0, %a1, ..., followed by %b0, %b1, ..., as in a reduction."""
+    """A region, as of a reduction. Its block has the arguments %a0, %a1, ..., followed by %b0, %b1, ...."""
     arguments = [f"%{s}{i}: tensor<{t}>" for s in "ab" for i, t in enumerate(of)]
     kinds = ", ".join(f"tensor<{t}>" for t in of)
     return f"({{ ^bb0({', '.join(arguments)}):\n{chr(10).join(ops)}\nstablehlo.return {result} : {kinds} }})"
@@ -36,7 +37,10 @@ def combined(op: str) -> str:
 
 
 def compared(direction: str, *of: str) -> str:
-    """A comparator, whose arguments are two elements of each operand in turn."""
+    """A comparator.
+
+    Its arguments are two elements of the first operand, then two elements of the second one, and so on.
+    """
     arguments = ", ".join(f"%{s}{i}: tensor<{t}>" for i, t in enumerate(of) for s in "ab")
     test = f"%c = stablehlo.compare {direction}, %a0, %b0 : ({S}, {S}) -> tensor<i1>"
     return f"({{ ^bb0({arguments}):\n{test}\nstablehlo.return %c : tensor<i1> }})"
@@ -52,7 +56,7 @@ ARGMAX = region(
     result="%m, %n",
     of=("f64", "i64"),
 )
-MEDIAN = region(  # an associative body of several ops: a maximum bounded by 1
+MEDIAN = region(  # an associative body of several ops, which computes a maximum that is bounded by 1
     f"%one = stablehlo.constant dense<1.0> : {S}",
     f"%m0 = stablehlo.maximum %a0, %b0 : {S}",
     f"%m1 = stablehlo.maximum %b0, %a0 : {S}",
@@ -69,9 +73,9 @@ GROUPS = "replica_groups = dense<[[0, 2, 4, 6], [7, 5, 3, 1]]> : tensor<2x4xi64>
 
 
 def reduction(op: str, attributes: str, body: str, result: str, x: str = V, count: int = 1) -> str:
-    """An op with a region, and the initial value %init.
+    """The text of a reduction of %x with the initial value %init.
 
-    With `count` 2, a second operand has indices, and starts from 99.
+    If `count` is 2, a second operand contains the indices of the elements, and its initial value is 99.
     """
     if count == 1:
         return f'%r = "stablehlo.{op}"(%x, %init) {body} {{{attributes}}} : ({x}, {S}) -> {result}'
@@ -186,7 +190,7 @@ for _name, _body, _count in (
 
 
 def program(name: str, aliased: bool = False) -> Program:
-    """A program of the table. With `aliased`, all inputs of a type are the same input."""
+    """The program with this name in `PROGRAMS`. If `aliased`, all inputs of a type are replaced by one input."""
     types, body, results = PROGRAMS[name]
     if aliased:
         first = {t: x for x, t in reversed(types.items())}
@@ -202,7 +206,7 @@ def floats(values: Any) -> list[NDArray[Any]]:
 
 
 def check(p: Program, draw: Any, name: str) -> None:
-    """Checks the law at a point; `draw` returns an array of a given shape."""
+    """Checks the law at a point whose arrays `draw` returns for their shapes."""
     point = [draw(tuple(port.type.shape)) for port in p.inputs]
     ones, count = [np.ones_like(x) for x in point], len(p.outputs)
     jvp = p.jvp()
@@ -229,7 +233,7 @@ def test_the_result_moves_with_its_operands(name: str, aliased: bool) -> None:
 
 @pytest.mark.parametrize("op", INIT)
 def test_in_windows_that_double(op: str) -> None:
-    """Long windows, for which the derivative does not use windows."""
+    """The law holds for windows of 70 elements. The derivative of such long windows does not use window reductions."""
     n = 70
     t, pads = f"tensor<{n}xf64>", f"padding = dense<[[{n - 1}, 0]]> : tensor<1x2xi64>"
     attributes = f"window_dimensions = array<i64: {n}>, {pads}"
@@ -253,7 +257,9 @@ def test_approximate_top_k(name: str) -> None:
     [("all_reduce", GROUPS, 4, 4), ("reduce_scatter", f"scatter_dimension = 0 : i64, {GROUPS}", 4, 1)],
 )
 def test_among_processes(name: str, attributes: str, size: int, result: int, op: str) -> None:
-    """The result of each process changes with the operands of all processes."""
+    """The law holds for reductions among processes: the result of each process depends on the operands of all
+    processes.
+    """
     x, y = f"tensor<{size}xf64>", f"tensor<{result}xf64>"
     call = f'%r = "stablehlo.{name}"(%x) {combined(op)} {{{attributes}}} : ({x}) -> {y}'
     p = load(f"func.func @main(%x: {x}) -> {y} {{\n{call}\nreturn %r : {y}\n}}")
@@ -266,7 +272,9 @@ def test_among_processes(name: str, attributes: str, size: int, result: int, op:
 
 @pytest.mark.parametrize("attributes", [TILES, WINDOW])
 def test_each_source_is_placed_once(attributes: str) -> None:
-    """A select_and_scatter that adds is linear in its sources, with slope 1 for each source."""
+    """A select_and_scatter that adds is linear in its sources: the sum of its result has slope 1 toward each source
+    element.
+    """
     source = "tensor<3xf64>" if attributes == TILES else V
     body = placed(combined("add"), attributes, source)
     p = load(f"""
@@ -281,7 +289,7 @@ def test_each_source_is_placed_once(attributes: str) -> None:
 
 
 def test_every_choice_at_ties_is_in_the_table() -> None:
-    """The table has all ops that docs/conventions.md names for ties, extrema and bounds."""
+    """`PROGRAMS` has all ops for which docs/conventions.md states a choice at ties, extrema or bounds."""
     ties = re.compile("equal|tie|extrema|bound")
     ops = {op for choice in CHOICES if ties.search(choice.where) for op in choice.ops}
     assert ops >= {"maximum", "clamp", "reduce", "reduce_window", "select_and_scatter", "sort"}

@@ -1,8 +1,8 @@
-"""Derivatives of sharded programs on eight devices, compared with JAX, which exports the programs.
+"""Derivatives of sharded programs on eight devices, compared with those of JAX, which exports the programs.
 
 The tests cover Shardy's dialect, XLA's older attributes, and explicit collectives in `shard_map`, with and without
-JAX's check of replication. The derivatives do not depend on that check: tiduc and JAX both differentiate the whole
-program.
+JAX's check of replication. The derivatives do not depend on that check, because tiduc and JAX both differentiate the
+whole program.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,12 +54,15 @@ def check(
     order: int = 1,
     shardings: Any = None,
 ) -> str:
-    """Compares value, gradient and, for order 2, Hessian-vector product with JAX; returns the gradient's text."""
+    """Compares the value, the gradient and, for order 2, the Hessian-vector product with JAX's.
+
+    Returns the text of the gradient.
+    """
     p = load(lowered(function, arguments, shardings))
     places = tuple(range(len(arguments)))
     value, gradient = jax.jit(jax.value_and_grad(function, places))(*arguments)
     text = str(p.grad(value=True))
-    load(text)  # tiduc's text can be parsed
+    load(text)  # asserts that the text can be parsed
     compare(by_partitions(text, arguments, shardy), [value, *gradient])
     if order > 1:
         dx = [RNG.standard_normal(x.shape) for x in arguments]
@@ -70,7 +73,10 @@ def check(
 
 
 def test_a_loss_of_sharded_arrays(shardy: bool) -> None:
-    """The inner constraint also applies to the cotangent. Derivatives have the sharding of their primals."""
+    """In a gradient, a sharding constraint also applies to the cotangent of the constrained value.
+
+    The cotangents of the inputs have the shardings of the inputs.
+    """
 
     def loss(x: Any, w: Any) -> Any:
         h = lax.with_sharding_constraint(jnp.tanh(x @ w), sharding("d", "m"))
@@ -125,7 +131,10 @@ def test_collectives(name: str, shardy: bool) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
-    """An MLP whose batch and weights are sharded along two mesh axes, and whose loss is replicated."""
+    """The derivatives of an MLP equal JAX's.
+
+    Its batch and weights are sharded along two mesh axes, and its loss is replicated.
+    """
 
     def forward(x: Any, w1: Any, b1: Any, w2: Any, y: Any) -> Any:
         h = jnp.tanh(x @ w1 + b1)
@@ -141,7 +150,7 @@ def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
     sizes = [(8, 6), (6, 4), (4,), (4, 3), (8, 3)]
     arguments = [RNG.standard_normal(size) for size in sizes]
     text = check(loss, arguments, shardy, 2, tuple(sharding(*spec) for spec in specs))
-    if shardy:  # forward and reverse, with residuals between the two bodies
+    if shardy:  # one forward and one reverse body, with residuals between them
         assert text.count('"sdy.manual_computation"') == 2
 
     def plain(x: Any, w1: Any, b1: Any, w2: Any, y: Any) -> Any:
@@ -151,7 +160,10 @@ def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
 
 
 def test_some_manual_axes(shardy: bool) -> None:
-    """One mesh axis is manual; the partitioner handles the other axis."""
+    """With Shardy, derivatives are right if one mesh axis is manual and the partitioner handles the other one.
+
+    XLA's older attributes are refused in this case.
+    """
     body = shard_map(
         lambda x: lax.psum(jnp.sin(x), "d"), mesh=mesh(), in_specs=P("d"), out_specs=P(), axis_names={"d"}
     )
@@ -168,7 +180,9 @@ def test_some_manual_axes(shardy: bool) -> None:
 
 
 def test_calls_inside_parts(shardy: bool) -> None:
-    """A manual body with function calls, several results, and arguments that it returns unchanged."""
+    """Derivatives are right for a manual computation with function calls, several results, and arguments that it
+    returns unchanged.
+    """
 
     @jax.jit
     def inner(x: Any) -> Any:
@@ -194,7 +208,7 @@ def test_calls_inside_parts(shardy: bool) -> None:
 
 
 def test_forms_of_the_text(shardy: bool) -> None:
-    """The generic form, an export with locations, and an export's bytecode give equal gradients."""
+    """The generic form of a text, an export with locations, and the bytecode of an export give equal gradients."""
     body = shard_map(lambda x: lax.psum(x, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
 
     def loss(x: Any) -> Any:
@@ -218,7 +232,7 @@ MESH = 'sdy.mesh @mesh = <["a"=2, "b"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>'
 
 
 def manual(sharding: str, more: str = "") -> str:
-    """A program whose manual computation uses one sharding for inputs and outputs."""
+    """A program with a manual computation, whose inputs have this sharding."""
     around = f'in_shardings=[{sharding}] out_shardings=[<@mesh, [{{"a"}}]>] manual_axes={{"a", "b"}}'
     return f"""{MESH}
 func.func @main(%x: tensor<8xf64>) -> tensor<8xf64> {{
@@ -269,7 +283,9 @@ def test_unsupported_shardings(text: str, message: str) -> None:
     ],
 )
 def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] | None) -> None:
-    """XLA's older attributes can say that devices hold equal parts (replicas). The transpose sums over the replicas."""
+    """The transpose sums over devices that hold equal parts (replicas), in each form in which XLA's older attributes
+    can state this.
+    """
     count, t = 1 if expected is None else len(expected[0]), "tensor<8xf64>"
     calls = (
         ("Sharding", spelled),
@@ -291,7 +307,10 @@ def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] |
 
 
 def test_shardings_as_custom_calls() -> None:
-    """A program between Shardy and XLA: constraints are linear custom calls, and manual bodies are refused."""
+    """In a program that Shardy has lowered to custom calls for XLA, constraints are differentiated as linear calls.
+
+    Manual computations are refused.
+    """
     t, of = (
         "tensor<8xf64>",
         'mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\\"d\\"}]>"}',
@@ -315,6 +334,6 @@ def test_equal_meshes_are_linked_into_one() -> None:
     linked = link(
         [("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{mesh}\n{functions[1]}"))]
     )
-    assert str(linked).count("sdy.mesh") == 2  # its keyword and its attribute
+    assert str(linked).count("sdy.mesh") == 2  # the keyword of the op and the name of its attribute
     with pytest.raises(ResolveError, match="@mesh is ambiguous"):
         link([("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{other}\n{functions[1]}"))])

@@ -1,4 +1,4 @@
-"""Programs with Shardy's shardings on engines of one device: the values are those of the program without shardings."""
+"""Programs with Shardy's shardings on engines with one device compute the values of the programs without shardings."""
 
 import re
 from pathlib import Path
@@ -60,7 +60,7 @@ def sharded(devices: int) -> Program:
 
 
 def plain() -> Program:
-    """The program without shardings."""
+    """`PROGRAM` without its shardings. Barriers replace the constraints."""
     text = re.sub(
         r"^ *(%\w+) = sdy\.\w+ (%\S+) <.*> : (.*)$",
         r"\1 = stablehlo.optimization_barrier \2 : \3",
@@ -73,7 +73,7 @@ def plain() -> Program:
 
 
 def test_the_module_for_iree() -> None:
-    """No sharding is left, because IREE's compiler crashes on constraints."""
+    """The module for IREE contains no shardings, because IREE's compiler crashes on sharding constraints."""
     module = sharded(2).vjp("x").lower().module
     assert "sdy.sharding_constraint" in str(module) and "sdy.mesh" in str(module)
     legalize_for_iree(module)

@@ -1,4 +1,7 @@
-"""The extrema that softmax and logsumexp subtract: derivatives omit their tangents if this is proved correct."""
+"""Softmax and logsumexp subtract a maximum.
+
+Derivatives omit the tangent of such an extremum if the tangent is proved to cancel.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -88,7 +91,7 @@ OTHERS: dict[str, Function] = {
 
 
 def orders(function: Function) -> tuple[list[str], list[Any]]:
-    """The programs of orders 1 to 3 of a loss, and their results."""
+    """The texts of the derivatives of orders 1 to 3 of a loss that applies the function, and all their results."""
     program = load(exported(lambda x: jnp.sum(jnp.sin(function(x))), X))
     gradient, along = program.grad(), program.hvp()
     cases: list[tuple[Program, Sequence[Any]]] = [
@@ -100,7 +103,7 @@ def orders(function: Function) -> tuple[list[str], list[Any]]:
 
 
 def with_and_without(function: Function, monkeypatch: Any) -> tuple[list[str], list[str]]:
-    """Compares the derivatives with derivatives that keep the tangents of all extrema; returns both texts."""
+    """Asserts that the derivatives equal those that keep the tangents of all extrema. Returns the texts of both."""
     texts, found = orders(function)
     monkeypatch.setattr(reduce, "cancels", lambda b, m: False)
     plain, expected = orders(function)
@@ -122,7 +125,7 @@ def test_other_extrema_keep_their_tangents(name: str, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "logsumexp of rows", "two"])
 def test_intermediate_values_of_second_order(name: str) -> None:
-    """The tangents of all values of a program, its linear graph and its transpose equal finite differences."""
+    """The linearization of all values in a program, its linear graph and the transpose equals finite differences."""
     x, dx, ct, v = RANDOM.standard_normal((4, 3, 5))
     view = load(exported(SHIFTS[name], x)).view
     main = view.graph("main")

@@ -1,4 +1,7 @@
-"""A training step, evaluation and inference with a shared state, whose trained weights go into the model's file."""
+"""A training step, evaluation and inference in one module with a shared state.
+
+The trained weights are written to the model's file.
+"""
 
 import pickle
 from pathlib import Path
@@ -52,11 +55,16 @@ func.func @nothing(%x: tensor<3x3xf32> {tidu.name = "x"}) -> tensor<3x3xf32> {
   return %x : tensor<3x3xf32>
 }
 """
-"""A model in training mode, which updates a running mean and draws no random numbers, and in evaluation mode."""
+"""A model in training mode, which updates a running mean and has a random seed but draws no numbers.
+
+Other functions are the model in evaluation mode, and a function without weights.
+"""
 
 
 def test_one_module_over_one_state(tmp_path: Path) -> None:
-    """The step updates the state in place. `loss` and `infer` read the state, with the running mean, on the device."""
+    """In one module, the step updates the state in place on the device, and `loss` and `infer` read this state,
+    including the running mean.
+    """
     (tmp_path / "net.mlir").write_text(NET)
     module = tmp_path / "step.vmfb"
     words = ["--train", "w", "--infer", "@predict", "-o", str(module)]
@@ -71,7 +79,9 @@ def test_one_module_over_one_state(tmp_path: Path) -> None:
         y = x @ trained - (0.5 * m + 1)
         np.testing.assert_allclose(infer(new_m, new_w, x)[0], y, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(loss(new_m, new_w, x, t)[0], np.mean((y - t) ** 2), rtol=1e-5)
-        np.testing.assert_allclose(new_w.numpy(), trained, rtol=1e-5, atol=1e-6)  # unchanged by `infer`
+        np.testing.assert_allclose(
+            new_w.numpy(), trained, rtol=1e-5, atol=1e-6
+        )  # `infer` has not changed the weights
 
 
 def parts(text: str, name: str) -> Any:
@@ -133,7 +143,7 @@ func.func @main(%w: tensor<2x1x3x3xf32> {tidu.name = "w"}, %x: tensor<4x1x6x6xf3
   %6 = stablehlo.subtract %3, %5 : tensor<4x2xf32>
   return %6 : tensor<4x2xf32>
 }"""
-"""A mean over a batch of 4 rows."""
+"""A program with a convolution, a constant called slope, and the subtraction of a mean over a batch of 4 rows."""
 
 
 def identities(*texts: str) -> list[str]:
@@ -141,7 +151,7 @@ def identities(*texts: str) -> list[str]:
 
 
 def test_identity() -> None:
-    """The identity depends on ops, their operands and the weights, but not on the batch size."""
+    """The identity of a model depends on its ops, their operands and the weights, but not on the batch size."""
     text = """func.func @main(%w: tensor<3x3xf32> {tidu.name = "w"}, %x: tensor<4x3xf32>) -> tensor<4x3xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
     : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
@@ -157,22 +167,26 @@ def test_identity() -> None:
 
 
 def test_identity_has_strides_and_slopes() -> None:
-    """The identity depends on attributes and numbers, except for the divisor of a mean over the batch."""
+    """The identity of a model depends on attributes and constants, except for the divisor of a mean over the batch."""
     larger = CONVOLUTION.replace("<4x", "<8x").replace("dense<4.0>", "dense<8.0>")
     others = [
-        CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # does not change shapes
+        CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # changes the strides, but no shapes
         CONVOLUTION.replace("[3, 3]", "[3, 3], pad = [[0, 0], [0, 1]]"),
         CONVOLUTION.replace("0.01", "0.25"),
     ]
     first, same, *rest = identities(CONVOLUTION, larger, *others)
     assert first == same and len({first, *rest}) == 4
-    equal = CONVOLUTION.replace("dense<4.0>", "dense<0.01>")  # a slope and the divisor of a mean are equal
+    equal = CONVOLUTION.replace(
+        "dense<4.0>", "dense<0.01>"
+    )  # the slope and the divisor of the mean are equal
     assert identities(equal) == [first]
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the state of an ONNX model after three training steps, and the scores that `infer` then gives."""
+    """A folder with the state of an ONNX model after three training steps, and the scores that `infer` gives for this
+    state.
+    """
     place = tmp_path_factory.mktemp("digits")
     model = str(EXAMPLES / "digits.onnx")
     words = [
@@ -205,7 +219,10 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.more
 def test_weights_go_back_to_onnx(digits: Path) -> None:
-    """In ONNX's evaluator, the new file gives the scores of `infer`. Only initializers have changed."""
+    """The exported ONNX file gives the scores of `infer` in ONNX's evaluator.
+
+    It differs from the original in its initializers only.
+    """
     model, trained = EXAMPLES / "digits.onnx", digits / "trained.onnx"
     assert cli(["export", str(model), str(digits / "trained.safetensors"), "-o", str(trained)]) == 0
     before, after = onnx.load(model), onnx.load(trained)

@@ -1,4 +1,4 @@
-"""Training and inference of a PyTorch model in one module. The trained weights are loaded into PyTorch."""
+"""Training and inference of a PyTorch model in one module. The trained weights can be loaded into PyTorch."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ def network() -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both exports of a network, the compiled module, and the state after five steps."""
+    """A folder with the exports of a network in both modes, the compiled module, and the state after five training
+    steps.
+    """
     place = tmp_path_factory.mktemp("net")
     net = network()
     for mode, count in (("train", 8), ("eval", 2)):
@@ -45,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inferred(folder: Path, x: Any) -> Any:
-    """The scores of the function `infer` with the trained state."""
+    """The scores that the module's function `infer` computes with the trained state."""
     state = read_weights(folder / "trained.safetensors")
     with tiduc.runtime.load(folder / "step.vmfb") as module:
         infer = module["infer"]
@@ -56,7 +58,10 @@ X = np.random.default_rng(1).standard_normal((2, 1, 6, 6)).astype(np.float32)
 
 
 def test_a_state_dict(folder: Path) -> None:
-    """The weights, including counters, load strictly, and PyTorch's evaluation mode gives the scores of `infer`."""
+    """PyTorch loads the exported weights, including counters, strictly.
+
+    In evaluation mode it computes the scores of `infer`.
+    """
     from safetensors.torch import load_file
 
     words = [
@@ -75,7 +80,10 @@ def test_a_state_dict(folder: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_a_file_of_pytorch(folder: Path, mode: str) -> None:
-    """The new .pt2 file has the trained weights and runs. In training mode, it starts from the trained running mean."""
+    """The exported .pt2 file has the trained weights and runs in PyTorch.
+
+    In training mode, its running mean starts from the trained one.
+    """
     words = [
         str(folder / f"{mode}.pt2"),
         str(folder / "trained.safetensors"),
@@ -96,13 +104,13 @@ def test_a_file_of_pytorch(folder: Path, mode: str) -> None:
 
 
 def test_validation_is_in_evaluation_mode(folder: Path) -> None:
-    """The validation loss has no dropout, and reads the running statistics."""
+    """The validation loss is that of evaluation mode: it has no dropout, and uses the running statistics."""
     with np.load(folder / "data.npz") as arrays:
         data = dict(arrays)
     state = read_weights(folder / "state.safetensors")
     run = fit(folder / "step.vmfb", data, state=state, rate=0.0, validation=data)
     net = network().train()
-    with torch.no_grad():  # at rate 0, a step changes the running statistics only
+    with torch.no_grad():  # with learning rate 0, a step changes only the running statistics
         order = np.random.default_rng([0, 0]).permutation(40)
         for i in range(5):
             net(torch.tensor(data["input"][order[8 * i : 8 * i + 8]]))

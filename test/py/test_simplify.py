@@ -1,4 +1,4 @@
-"""simplify: tests each pattern, and similar ops that must not change."""
+"""`simplify`: each pattern rewrites its ops, and similar ops are not changed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,14 +41,14 @@ def constant(name: str, value: str, type_: str = V) -> str:
         ([constant("c", "0.0"), f"%y = stablehlo.subtract %x, %c : {V}"], []),
         ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.negate %0 : {V}"], []),
         ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.add %x, %0 : {V}"], ["subtract"]),
-        # operands that are not neutral remain
+        # operands that are not neutral elements remain
         ([constant("c", "1.0"), f"%y = stablehlo.divide %c, %x : {V}"], ["constant", "divide"]),
         ([constant("c", "1.0"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
         (
             [constant("c", "[1.0, 1.0, 2.0]"), f"%y = stablehlo.multiply %c, %x : {V}"],
             ["constant", "multiply"],
         ),
-        # x * 0 is NaN if x is not finite
+        # products with 0 remain, because x * 0 is NaN if x is not finite
         ([constant("c", "0.0"), f"%y = stablehlo.multiply %c, %x : {V}"], ["constant", "multiply"]),
         ([constant("c", "0x7FF8000000000000"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
     ],
@@ -71,7 +71,7 @@ def test_simplify_complex_and_small_types() -> None:
 
 
 def test_simplify_in_regions() -> None:
-    """Bodies of reducers are simplified, and remain valid."""
+    """Ops in the bodies of reducers are simplified, and the bodies remain valid."""
     text = simplified(
         constant("zero", "0.0", F64),
         f"""%y = "stablehlo.reduce"(%x, %zero) ({{
@@ -93,7 +93,7 @@ TWO = f"x: {V}; y: {V}"
 
 
 def last_in_graph(lines: list[str]) -> tuple[Any, list[Any], Any]:
-    """The graph op that computes the result of a program, the graph's inputs, and the program."""
+    """The op of the graph that computes the program's result, the inputs of the graph, and the program."""
     program = load(function(*lines, inputs=TWO, output=f"%r: {V}"))
     graph = program.view.graphs[program.name]
     return graph.outputs[0].definition, list(graph.inputs.values()), program
@@ -127,7 +127,7 @@ LARGER = [
 
 
 def conj(x: str, y: str) -> list[str]:
-    """Lines that compute the conjugate y of x from its parts, as exports do."""
+    """The ops that compute the conjugate y of x from its real and imaginary parts, as exporters write it."""
     return [
         f"%{y}re = stablehlo.real %{x} : ({C}) -> {V}",
         f"%{y}im = stablehlo.imag %{x} : ({C}) -> {V}",
@@ -151,7 +151,9 @@ def test_a_conjugate_and_its_transpose_are_one_op_each() -> None:
 
 
 def test_other_parts_are_no_conjugate() -> None:
-    """Parts of two numbers, swapped parts, and negated real parts do not give a conjugate."""
+    """Complex numbers from parts of two numbers, swapped parts, or negated real parts are not recognized as
+    conjugates.
+    """
     re, im = f"%0 = stablehlo.real %x : ({C}) -> {V}", f"%1 = stablehlo.imag %c : ({C}) -> {V}"
     negated = f"%2 = stablehlo.negate %1 : {V}"
     for lines in (

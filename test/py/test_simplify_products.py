@@ -1,4 +1,4 @@
-"""`simplify` of products with repeated batches, sums of batched products, and conversions of constants."""
+"""`simplify` for products with repeated batches, sums of batched products, and conversions of constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def product(
     x: Sequence[int], y: Sequence[int], wide: Sequence[int], places: Sequence[int], batches: str, summed: str,
     result: Sequence[int],
 ) -> str:  # fmt: skip
-    """The text of a program that broadcasts y to `wide` and multiplies x by it."""
+    """The text of a program that broadcasts y to the shape `wide` and multiplies x by the result."""
     return f"""func.func @main(%x: {tensor(x)}, %y: {tensor(y)}) -> {tensor(result)} {{
       %0 = stablehlo.broadcast_in_dim %y, dims = {list(places)} : ({tensor(y)}) -> {tensor(wide)}
       %1 = stablehlo.dot_general %x, %0, batching_dims = {batches}, contracting_dims = {summed},
@@ -38,7 +38,7 @@ def simplified(text: str) -> str:
 
 
 def same_numbers(text: str) -> str:
-    """The simplified text; asserts that it gives the same numbers as the text."""
+    """The simplified text. Asserts that it computes the same values as the text."""
     after = simplified(text)
     signature = load(text).signature
     draw = np.random.default_rng(3).standard_normal
@@ -53,19 +53,21 @@ def same_numbers(text: str) -> str:
         (([4, 5, 6], [6, 7], [4, 6, 7], [1, 2], "[0] x [0]", "[2] x [1]", [4, 5, 7]), ""),
         (([4, 5, 6], [7, 6], [4, 7, 6], [1, 2], "[0] x [0]", "[2] x [2]", [4, 5, 7]), ""),
         (([4, 5, 6], [6, 7], [4, 6, 7], [1, 2], "[0] x [0]", "[2] x [1]", [4, 5, 7]), ""),
-        # a batch of size 1 in the operand of the broadcast, and a vector
+        # a batch dimension of size 1 in the operand of the broadcast, and a vector
         (([4, 5, 6], [1, 6, 7], [4, 6, 7], [0, 1, 2], "[0] x [0]", "[2] x [1]", [4, 5, 7]), ""),
         (([4, 5, 6], [6], [4, 6], [1], "[0] x [0]", "[2] x [1]", [4, 5]), ""),
-        # one of two batch dimensions; the operand's dimensions are also permuted
+        # y is repeated along one of two batch dimensions; then along both, and its dimensions are permuted
         (([2, 4, 5, 6], [2, 6, 7], [2, 4, 6, 7], [0, 2, 3], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), "0"),
         (([2, 4, 5, 6], [7, 6], [2, 4, 6, 7], [3, 2], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), ""),
-        # the order of the result's dimensions would change
+        # unchanged, because the order of the result's dimensions would change
         (([2, 4, 5, 6], [4, 6, 7], [2, 4, 6, 7], [1, 2, 3], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), "0, 1"),
         (([5, 4, 6], [6, 7], [4, 6, 7], [1, 2], "[1] x [0]", "[2] x [1]", [4, 5, 7]), "1"),
     ],
 )  # fmt: skip
 def test_equal_batches_are_rows(case: Any, left: str) -> None:
-    """Batch dimensions along which the second operand is repeated become rows of the first operand."""
+    """A batch dimension along which a broadcast repeats the second operand becomes a dimension of rows of the first
+    operand.
+    """
     text = same_numbers(product(*case))
     assert f"batching_dims = [{left}]" in text if left else "batching_dims" not in text
     assert "precision = [HIGHEST, DEFAULT]" in text
@@ -73,7 +75,7 @@ def test_equal_batches_are_rows(case: Any, left: str) -> None:
 
 def total(x: Sequence[int], y: Sequence[int], numbers: str, result: Sequence[int], over: Sequence[int],
           start: str = "0.0", more: str = "") -> str:  # fmt: skip
-    """The text of a sum over dimensions of a product."""
+    """The text of a program that sums a product over the dimensions `over`."""
     kept = tensor([n for d, n in enumerate(result) if d not in over])
     return f"""func.func @main(%x: {tensor(x)}, %y: {tensor(y)}) -> ({kept}{more and f", {tensor(result)}"}) {{
       %start = stablehlo.constant dense<{start}> : tensor<f64>
@@ -99,7 +101,9 @@ def test_sums_of_batches_are_contracted() -> None:
 
 
 def test_other_sums_stay() -> None:
-    """Other sums are sums of rows, of a product with another reader, and with an initial value other than zero."""
+    """A sum is not merged into its product if it also sums over rows, if another op reads the product, or if its
+    initial value is not zero.
+    """
     for text in (
         total(*BATCHED, [0, 1]),
         total(*BATCHED, [1]),
@@ -133,7 +137,7 @@ def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Seque
         (([4, 5], [4], "contracting_dims = [0] x [0]", [5], True), SUM),
         (([4, 5], [5, 3], "contracting_dims = [1] x [0]", [4, 3], False), [*SUM, "broadcast_in_dim"]),
         (([4, 5], [4, 5], "contracting_dims = [1, 0] x [1, 0]", [], False), SUM),
-        # the dimensions of x are permuted, so the product remains
+        # the product remains, because it permutes the dimensions of x
         (
             ([5, 4], [4, 3], f"batching_dims = [1] x [0], {OUTER}", [4, 5, 3], False),
             ["constant", "dot_general"],
@@ -162,7 +166,10 @@ def test_a_gradient_has_no_product_with_its_seed() -> None:
 
 
 def test_constant_integers_become_floats() -> None:
-    """The exponent of a square that PyTorch exports is a converted integer. Its derivative has no powers."""
+    """A constant integer that is converted to a float is folded.
+
+    Then the derivative of a square that PyTorch exports, whose exponent is such a constant, has no further power.
+    """
     text = """func.func @main(%x: tensor<3xf32> {tidu.name = "x"}) -> tensor<3xf32> {
       %two = stablehlo.constant dense<2> : tensor<1xi64>
       %0 = stablehlo.convert %two : (tensor<1xi64>) -> tensor<1xf32>

@@ -1,4 +1,4 @@
-"""sorts: sorts with equal keys and order are merged, and other sorts are not."""
+"""The pass `sorts` merges sorts with equal keys and equal order. It does not merge other sorts."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ STABLE = "{dimension = 0 : i64, is_stable = true}"
 def sorts(
     operands: str, results: str, types: Sequence[str], comparator: str = LESS, attributes: str = STABLE
 ) -> str:
-    """The text of a program that sorts arrays of six elements. The first array, the keys, has f64 elements."""
+    """The text of a sort of arrays of six elements. The first array contains the keys, which are f64."""
     elements = [t.replace("6x", "") for t in types]
     arguments = ", ".join(
         f"%{x}: {t}" for t, pair in zip(elements, ("ab", "cd", "ef"), strict=False) for x in pair
@@ -96,7 +96,10 @@ def test_sorts_with_equal_order_are_merged(name: str) -> None:
 
 
 def test_derivatives_sort_once() -> None:
-    """Derivatives of order one and two reuse the permutation of the primal sort."""
+    """The gradient of a loss with a sort, and the derivative of the gradient, each contain only one sort.
+
+    They reuse its permutation.
+    """
 
     def loss(x: jax.Array, w: jax.Array) -> jax.Array:
         return jnp.sum(jnp.sort(x) ** 3 * w)

@@ -1,4 +1,7 @@
-"""A VJP split into two programs: their composition equals the VJP, and the residuals are listed."""
+"""A VJP that is split into a forward and a backward program.
+
+Their composition equals the VJP, and the residuals are listed.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,10 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
 def check(
     program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
 ) -> "tiduc.Split":
-    """Splits the VJP. Asserts that both programs in sequence equal the VJP, at the given or random primals."""
+    """Splits the program's VJP, and asserts that both parts in sequence give the results of the VJP.
+
+    The primals are given or random.
+    """
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
     arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]
@@ -67,7 +73,9 @@ def test_a_linear_program_has_no_residuals() -> None:
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """The operand of a broadcast is kept as a residual, not its result, and the tanh instead of 1 - tanh^2."""
+    """The backward program recomputes cheap values: the residuals contain the operand of a broadcast instead of its
+    result, and tanh instead of 1 - tanh^2.
+    """
     body = """
       %0 = stablehlo.tanh %x : tensor<4xf64>
       %1 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f64>) -> tensor<4xf64>
@@ -80,7 +88,7 @@ def test_cheap_values_are_recomputed() -> None:
 
 def test_a_gradient_that_is_a_value_of_the_forward_part() -> None:
     body = "%0 = stablehlo.sine %x : tensor<4xf64>\nreturn %0 : tensor<4xf64>"
-    program = function(body).vjp()  # the VJP of this VJP returns zeros and primal values
+    program = function(body).vjp()  # the VJP of this VJP also returns zeros and primal values
     check(program)
 
 
@@ -114,7 +122,9 @@ def test_a_loop_of_unknown_length_passes_its_checkpoints() -> None:
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "cond" in name or "case" in name])
 def test_branches(name: str) -> None:
-    """The forward branch is not merged with the reverse branch, although both have the same predicate."""
+    """A VJP with branches can be split: the forward branch and the reverse branch have the same predicate, but are not
+    merged.
+    """
     function, arguments = PROGRAMS[name]
     with jax.enable_x64(True):
         text = jax.jit(function).lower(*arguments).as_text()
