@@ -1,4 +1,4 @@
-"""The sweep over StableHLO's test programs gives the right verdicts on a few programs written here."""
+"""The sweep over StableHLO's test programs reports the right verdict for a few programs that are written here."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_journal_resumes(tmp_path: Path) -> None:
     rows = [{"a": [["ok", ""]]}, {"b": [["wrong", ""]]}, {"b": [["crash", ""]]}]
     journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert set(suite.known(journal, "")) == {"a", "b"}
-    assert set(suite.known(journal, "wrong")) == {"a", "b"}  # the last outcome counts
+    assert set(suite.known(journal, "wrong")) == {"a", "b"}  # only the last outcome of a test counts
     assert set(suite.known(journal, "crash")) == {"a"}
     assert suite.known(None, "") == {}
 

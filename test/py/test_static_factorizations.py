@@ -1,4 +1,7 @@
-"""Static libraries of small programs: factorizations and solves of small matrices as scalar ops."""
+"""Static libraries of small programs that factor or solve with small matrices.
+
+These programs are compiled to scalar ops.
+"""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -26,9 +29,10 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compile
 
 
 def factors(*batch: int, rows: int = 4, columns: int = 4) -> str:
-    """LU factors, pivots and `info` of a matrix; the Cholesky factor and `info` of a square one, with either triangle.
+    """A program that returns the LU factors, pivots and `info` of a matrix.
 
-    All results are floats, as a static library of scalar ops demands.
+    For square matrices it also returns the Cholesky factor and `info` for either triangle. All results are converted to
+    floats, because static libraries of scalar ops return only floats.
     """
     sizes, k = "".join(f"{n}x" for n in batch), min(rows, columns)
     a, info = f"tensor<{sizes}{rows}x{columns}xf64>", f"tensor<{sizes[:-1]}{'x' * bool(batch)}"
@@ -55,9 +59,9 @@ def program(text: str) -> Program:
 
 
 def degenerate(n: int) -> Array:
-    """Matrices with ties of pivots, without pivots, with NaN, infinities and zeros of both signs.
+    """Matrices with tied pivots, without pivots, with NaN, infinities and zeros of both signs.
 
-    No matrix is singular or not depending on how an op is rounded, since fused products round otherwise.
+    Whether a matrix is singular does not depend on rounding, because fused multiply-adds round differently.
     """
     rng, ties = np.random.default_rng(0), np.tile(np.eye(n), (60, 1, 1))
     ties[:, :3, :3] = rng.integers(-1, 2, (60, 3, 3))
@@ -72,7 +76,10 @@ def degenerate(n: int) -> Array:
 
 @pytest.mark.parametrize("rows, columns", [(1, 1), (4, 4), (3, 5), (6, 2)])
 def test_pivots_are_those_of_lapack(rows: int, columns: int) -> None:
-    """For ties, zero columns and all-zero matrices too; with -1, 0 and 1 as entries, few results are rounded."""
+    """The LU factors, pivots and `info` are LAPACK's, also for tied pivots, zero columns and zero matrices.
+
+    Most entries are -1, 0 and 1, so that few results are rounded.
+    """
     found, rng = scalars(program(factors(rows=rows, columns=columns))), np.random.default_rng(0)
     assert found is not None
     a = np.concatenate([rng.integers(-1, 2, (200, rows, columns)), rng.standard_normal((50, rows, columns))])
@@ -98,7 +105,9 @@ def test_cholesky_factors_are_those_of_numpy() -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("n", [3, 6])
 def test_factors_are_those_of_arrays(n: int) -> None:
-    """For matrices without a factor, and with NaN and infinities, too."""
+    """The scalar ops compute the factors that tiduc computes for arrays, also for matrices that have no factor or
+    contain NaN and infinities.
+    """
     a = degenerate(n)
     found = scalars(program(factors(rows=n, columns=n)))
     assert found is not None
@@ -113,7 +122,9 @@ KINDS = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
 
 
 def solves(*batch: int, left: bool, kind: str, element: str = "f64") -> str:
-    """The solutions for a lower and an upper triangle, without and with a unit diagonal, in this order."""
+    """A program that solves for the lower and the upper triangle of a matrix, each without and with a unit diagonal, in
+    this order.
+    """
     sizes = "".join(f"{n}x" for n in batch)
     a, c = f"tensor<{sizes}4x4x{element}>", f"tensor<{sizes}{'4x2' if left else '2x4'}x{element}>"
     lines = [
@@ -129,7 +140,10 @@ def solves(*batch: int, left: bool, kind: str, element: str = "f64") -> str:
 def check_solutions(
     a: Array, c: Array, found: Sequence[Array], left: bool, kind: str, tolerance: float
 ) -> None:
-    """Multiplies the solutions by the triangles. Only one triangle is read, and no unit diagonal."""
+    """Asserts that the triangles, multiplied by the solutions, give `c`.
+
+    A solve must read only one triangle, and must not read a unit diagonal.
+    """
     for x, (lower, unit) in zip(found, product((True, False), repeat=2), strict=True):
         t = np.tril(a) if lower else np.triu(a)
         if unit:
@@ -157,7 +171,7 @@ def test_triangular_solves(left: bool, kind: str) -> None:
 def test_a_library_of_triangular_solves(
     batch: int, element: str, kind: str, left: bool, tmp_path: Path
 ) -> None:
-    """The compiled code, of scalars and of vectors, solves the systems."""
+    """The compiled library solves triangular systems. Small batches give scalar code, larger ones vector code."""
     of = program(solves(batch, left=left, kind=kind, element=element))
     found, rng = scalars(of), np.random.default_rng(0)
     assert found is not None and found.places == (batch if batch > 3 else 1)
@@ -179,7 +193,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.more
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_solves(name: str, double_precision: None) -> None:
-    """Jacobians, and products of the Hessian, against JAX."""
+    """Jacobians and Hessian-vector products of functions with solves equal JAX's."""
     function, rng = FUNCTIONS[name], np.random.default_rng(0)
     a, b = rng.standard_normal((8, 3, 3)), rng.standard_normal((8, 3))
     loaded = tiduc.from_jax(function, a[0], b[0])
@@ -203,7 +217,10 @@ def test_derivatives_of_solves(name: str, double_precision: None) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("batch", [3, 8])
 def test_a_library_of_factors(batch: int, tmp_path: Path) -> None:
-    """The compiled code, of scalars and of vectors, computes the numbers of the scalar ops."""
+    """The compiled library computes the factors that the scalar ops compute.
+
+    Small batches give scalar code, larger ones vector code.
+    """
     of = program(factors(batch, rows=3, columns=3))
     found = scalars(of)
     assert found is not None and found.places == (batch if batch > 3 else 1)

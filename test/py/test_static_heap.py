@@ -1,4 +1,6 @@
-"""The memory of the calls of static libraries: the heap that the header states, kept blocks, and calls in a buffer."""
+"""The memory that calls of static libraries use: the bytes of heap that the header states, blocks that are kept between
+calls, and calls that use a buffer of the caller.
+"""
 
 import re
 import shutil
@@ -20,7 +22,10 @@ from tiduc.runtime.process import Ended
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
-    """The function that finds the constants has branches; the header states the bytes of all of them together."""
+    """If constants are stored in the object file, the header still states the bytes of heap.
+
+    The function that finds the constants has branches; the header counts the bytes of all of them.
+    """
     numbers = ", ".join(f"{i % 7}.5" for i in range(400))
     program = load(f"""func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
       %c = stablehlo.constant dense<[{numbers}]> : tensor<400xf32>
@@ -38,7 +43,10 @@ def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_the_local_memory_of_kernels_is_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program reads how much memory the first call takes. IREE gives kernels local memory in whole pages."""
+    """The bytes of heap in the header include the local memory of kernels, which IREE allocates in whole pages.
+
+    The test program measures the memory of the first call.
+    """
     reached = ObjectFile.reached
 
     def with_local_memory(self: ObjectFile, *given: Any) -> Ended:
@@ -81,7 +89,7 @@ static inline void *counted(size_t size) { blocks++; return malloc(size); }
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_large_blocks_are_kept_for_the_next_call(tmp_path: Path) -> None:
-    """Only the first call allocates. Without kept blocks, each call allocates."""
+    """With kept blocks, only the first call allocates memory. Otherwise, each call does."""
     program = load("""func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
       %0 = stablehlo.reverse %x, dims = [0] : tensor<512xf32>
       %1 = stablehlo.optimization_barrier %0 : tensor<512xf32>
@@ -149,7 +157,11 @@ int main(void) {
     ids=["layer", "loop"],
 )
 def test_a_call_in_a_buffer_takes_no_memory(tmp_path: Path, text: str, wrt: str, arguments: str) -> None:
-    """The buffer has the size in the header and an odd address. A call with a smaller one returns 1."""
+    """A call with a buffer allocates no memory, if the buffer has the size that the header states, even at an odd
+    address.
+
+    A call with a smaller buffer returns 1.
+    """
     gradient = load(text).grad(wrt, value=True)
     library = compile_library(gradient.lower(), "net", Options("x86_64"))
     main = IN_BUFFER.replace("DECLARED", arguments).replace("ARGUMENTS", "x0, x1, y0, y1")

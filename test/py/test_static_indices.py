@@ -1,4 +1,4 @@
-"""Static libraries of small programs: computed indices, loops and branches as scalar ops."""
+"""Static libraries of small programs with computed indices, loops and branches, which are compiled to scalar ops."""
 
 from typing import Any
 
@@ -17,7 +17,10 @@ from tiduc.program import from_module
 
 
 def check(text: str, *arrays: Any, is_scalars: bool = True) -> None:
-    """Compares the scalar ops of a program with the reference, for several samples of its arguments."""
+    """Compares the results of a program's scalar ops with the reference engine's for several samples of the arguments.
+
+    If not `is_scalars`, asserts instead that the program cannot be compiled to scalar ops.
+    """
     found = scalars(from_module(parse(text)))
     assert (found is not None) == is_scalars
     if found is None:
@@ -40,7 +43,9 @@ def check_indexing(case: Indexing, op: str, seed: int = 0) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_gathers_and_scatters(name: str) -> None:
-    """Indices may lie outside: gathers clamp them, and scatters skip their windows."""
+    """Gathers and scatters give the reference's results, also for indices out of range: gathers clamp the indices, and
+    scatters skip the windows.
+    """
     check_indexing(CASES[name], "add" if "elements" in name else "set")
 
 
@@ -69,7 +74,9 @@ def test_dynamic_slices() -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
 def test_updates_along_the_lane(rows: int) -> None:
-    """The update is the same for each row of the lane, but it may replace only some of the rows."""
+    """An update at constant indices is right if it replaces all rows of the vectorized dimension, or only some of
+    them.
+    """
     text = f"""func.func @main(%x: tensor<8x3xf64>) -> tensor<8x3xf64> {{
       %c = stablehlo.constant dense<0> : tensor<i32>
       %u = stablehlo.constant dense<99.0> : tensor<{rows}x3xf64>
@@ -82,7 +89,10 @@ def test_updates_along_the_lane(rows: int) -> None:
 
 
 def test_indices_of_narrow_types() -> None:
-    """The largest index exceeds the type of the index, so that the index cannot be clamped to it."""
+    """Indices of type i8 are right for a dimension of 200 elements.
+
+    They cannot be clamped to the largest index, because it exceeds 127.
+    """
     text = """func.func @main(%x: tensor<200xf64>, %i: tensor<i8>) -> tensor<1xf64> {
       %0 = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<200xf64>, tensor<i8>) -> tensor<1xf64>
       return %0 : tensor<1xf64>
@@ -134,7 +144,10 @@ LOOP = """func.func @main(%x: tensor<3xf64>, %n: tensor<i32>) -> (tensor<3xf64>,
 
 
 def test_branches_and_loops() -> None:
-    """A loop is unrolled if the program has its trip count; other programs are not scalar ops."""
+    """Branches give the reference's results.
+
+    A loop is unrolled if its trip count is known from the program; otherwise the program is not compiled to scalar ops.
+    """
     rng = np.random.default_rng(0)
     check(BRANCHES, np.arange(-2, 5, dtype=np.int32), rng.standard_normal((7, 2)))
     arrays = rng.standard_normal((2, 3)), np.array([1, 3], np.int32)
@@ -148,7 +161,7 @@ def test_an_endless_loop_ends() -> None:
 
 @pytest.mark.parametrize("kind", ["i1", "i32"])
 def test_ops_on_integers(kind: str) -> None:
-    """Each op on integers and truth values has the values of the reference, or is not one of scalars."""
+    """Each op on integers and booleans has the reference's values, or is not compiled to scalar ops."""
     t = f"tensor<{kind}>"
     some = np.random.default_rng(0).integers(-3, 4, (2, 20))
     x, y = (each.ravel() for each in np.mgrid[:2, :2]) if kind == "i1" else some
@@ -173,7 +186,11 @@ def test_ops_on_integers(kind: str) -> None:
 
 
 def test_ops_that_may_overflow_are_refused() -> None:
-    """A sum of integers wraps around in StableHLO, and LLVM's comparison of truth values is one of signs."""
+    """Integer sums that may overflow and some ops on booleans are refused.
+
+    Sums must wrap around in StableHLO, and LLVM would compare booleans as signed numbers. Ops whose ranges exclude
+    overflow are accepted.
+    """
     numbers = ScalarOps(100)
     x, y, flag = numbers.input(0, 0, "i32"), numbers.input(1, 0, "i32"), numbers.input(2, 0, "i1")
     for name, kind, operands in (
@@ -192,7 +209,7 @@ def test_ops_that_may_overflow_are_refused() -> None:
 
 @given(st.tuples(*[st.integers(-3, 3)] * 4), st.sampled_from(["EQ", "NE", "LT", "LE", "GT", "GE"]))
 def test_decided_comparisons(ends: tuple[int, ...], name: str) -> None:
-    """A comparison is decided exactly if all values of the ranges agree."""
+    """The comparison of two ranges is a known constant if and only if all pairs of their values agree."""
     a, b, c, d = ends
     x, y = (min(a, b), max(a, b)), (min(c, d), max(c, d))
     compare = {

@@ -1,4 +1,4 @@
-"""Static libraries with integers: each op on each type, at the limits of the type, compiled and run."""
+"""Static libraries with integers: each op is compiled and run for each type, also at the limits of the type."""
 
 import shutil
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def program(arguments: dict[str, str], lines: list[str], results: dict[str, str]) -> Program:
-    """A program of these lines. The dictionaries map names of values to types."""
+    """A program that consists of these lines. The dictionaries map the names of arguments and results to types."""
     taken, types = ", ".join(f"{x}: {t}" for x, t in arguments.items()), ", ".join(results.values())
     body = "\n".join(lines)
     return from_module(
@@ -33,7 +33,7 @@ def program(arguments: dict[str, str], lines: list[str], results: dict[str, str]
 
 
 def _quotient(x: int, y: int) -> int:
-    """The quotient without its fraction, and -1 for a division by zero, as in XLA."""
+    """The quotient rounded towards zero. The result of a division by zero is -1, as in XLA."""
     return -1 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
@@ -70,7 +70,10 @@ COMPARISONS: dict[str, Callable[[int, int], int]] = {
 
 
 def wanted(name: str, x: int, y: int, bits: int, signed: bool) -> int:
-    """The result of an op. Sums and products wrap around; a shift by the width or more moves all bits out."""
+    """The expected result of an op.
+
+    Sums and products wrap around. A shift by at least the width of the type shifts out all bits.
+    """
 
     def wrap(z: int) -> int:
         z %= 2**bits
@@ -98,7 +101,9 @@ def wanted(name: str, x: int, y: int, bits: int, signed: bool) -> int:
 
 
 def numbers(bits: int, signed: bool) -> list[int]:
-    """The limits of the type, numbers near them, small numbers, and numbers near the width."""
+    """Test values: the limits of the type and numbers near them, small numbers, and numbers near the type's width in
+    bits.
+    """
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     some = [0, 1, 2, 3, 7, bits - 1, bits, bits + 1, 64, most // 3, most - 1, most, least]
     return sorted({*some, *((-1, -2, -3, -7, -bits, least + 1, least // 3) if signed else ())})
@@ -107,9 +112,10 @@ def numbers(bits: int, signed: bool) -> list[int]:
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("signed", [True, False])
 def test_ops_on_integers(bits: int, signed: bool, tmp_path: Path) -> None:
-    """Also quotients by zero, the least integer by -1, and shifts beyond the width.
+    """Each op on integers has the expected value for all pairs of test values.
 
-    Powers that overflow are left out: StableHLO does not define them.
+    These include divisions by zero, the least integer divided by -1, and shifts beyond the width. Powers that overflow
+    are excluded, because StableHLO does not define them.
     """
     kind, pairs = f"{'' if signed else 'u'}i{bits}", list(product(numbers(bits, signed), repeat=2))
     t, truth, lines, results = tensor([len(pairs)], kind), tensor([len(pairs)], "i1"), [], {}
@@ -139,7 +145,9 @@ TABLES = [0, 3, -3, 1, -2, 7, 5, -7], [1, 0, -1, 6, 2, -5, 3, 4]
 
 
 def looked_up(name: str, values: list[int], kind: str, count: int) -> list[str]:
-    """Lines that compute `name`, whose elements are `values` at the rounded elements of %x."""
+    """Lines that compute the integer array `name`: for each element of %x, they select the entry of `values` at the
+    rounded element.
+    """
     t, f, truth = tensor([count], kind), tensor([count]), tensor([count], "i1")
     lines = [f"{name}{len(values) - 1}_ = stablehlo.constant dense<{values[-1]}> : {t}"]
     for i in reversed(range(len(values) - 1)):
@@ -153,9 +161,10 @@ def looked_up(name: str, values: list[int], kind: str, count: int) -> list[str]:
 
 
 def scalar_program(kind: str, count: int) -> Program:
-    """Ops on integers that %x selects. Each result has a conversion to f64.
+    """A program with ops on integers that %x selects.
 
-    %x0_ and %y0_ are small, so that no sum or product of them overflows; %m0_ has the limits of the type.
+    Each result is converted to f64. %x0_ and %y0_ are so small that their sums and products do not overflow. %m0_
+    contains the limits of the type.
     """
     limits = [v for v in numbers(int(kind[1:]), True) if v not in range(-8, 8)]
     t, truth, f = tensor([count], kind), tensor([count], "i1"), tensor([count])
@@ -184,7 +193,10 @@ def scalar_program(kind: str, count: int) -> Program:
 @pytest.mark.parametrize("count", [3, 8])
 @pytest.mark.parametrize("kind", ["i8", "i16", "i32", "i64"])
 def test_scalar_ops_on_integers(kind: str, count: int, tmp_path: Path) -> None:
-    """The compiled code, of scalars and of vectors, has the reference's values."""
+    """The compiled library has the values of the reference engine.
+
+    Small counts give scalar code, larger ones vector code.
+    """
     of = scalar_program(kind, count)
     found = scalars(of)
     assert found is not None and found.places == (count if count > 3 else 1)

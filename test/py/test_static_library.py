@@ -1,4 +1,4 @@
-"""Static libraries run without IREE's runtime, and each target's object file is for the target's machine."""
+"""Static libraries run without IREE's runtime, and the object file of each target is for that target's machine."""
 
 import json
 import shutil
@@ -60,12 +60,17 @@ RNG = np.random.default_rng(0)
     ],
 )
 def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, arrays: tuple) -> None:
-    """Sanitizers check the library for reads outside of arrays, leaks, and misaligned accesses."""
+    """A library computes the gradients of the reference engine.
+
+    Sanitizers report no reads outside of arrays, no leaks and no misaligned accesses.
+    """
     gradient = program(text).grad(wrt, value=True)
     expected = gradient.compile(engine="reference")(*arrays)
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()  # LOOP's loops are in kernels
+    assert (
+        "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
+    )  # a bound is known, because LOOP's loops are in kernels
 
 
 SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},
@@ -127,7 +132,7 @@ BUFFERED = """func.func @main(%w: tensor<40x30xf32> {iree.abi.output = 1 : index
     ],
 )
 def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, offset: int) -> None:
-    """The second call reads the values that the first call has written."""
+    """Donated arguments are updated in place: the second call reads the values that the first call has written."""
     step = load(text)
     wanted = step.compile(engine="reference")
     given = list(arrays)
@@ -144,7 +149,10 @@ def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, 
 
 @pytest.mark.more
 def test_arrays_of_a_library_are_placed_by_size() -> None:
-    """A call allocates 75,264 bytes with malloc. With IREE's placement of arrays, it would allocate 82,944."""
+    """tiduc places the arrays of a library so that a call needs little heap:
+
+    75,264 bytes instead of 82,944 with IREE's placement.
+    """
     gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)
     heap = HEAP_BYTES.search(compile_library(gradient.lower(), "net", Options()).header)
     assert heap is not None and int(heap[1]) < 80_000
@@ -152,7 +160,9 @@ def test_arrays_of_a_library_are_placed_by_size() -> None:
 
 @pytest.mark.more
 def test_a_library_with_placed_arrays_has_kernels() -> None:
-    """The first attempt compiles: its kernels of products are in the object file, and its arrays are placed."""
+    """A library with both placed arrays and tiduc's kernels of matrix products compiles at the first attempt, without a
+    fallback.
+    """
     text = """func.func @main(%x: tensor<128x128xf32>) -> tensor<128x128xf32> {
       %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
         : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
@@ -172,7 +182,7 @@ def test_a_library_with_placed_arrays_has_kernels() -> None:
 
 
 def test_random_numbers(tmp_path: Path) -> None:
-    """The random numbers equal those of the module bit for bit."""
+    """The random numbers of a library equal those of the compiled module bit for bit."""
     drawing = load(DROPOUTS)
     arrays = np.ones(4, np.float32), seed()
     for x, y in zip(run_library(drawing, arrays, tmp_path), drawing(*arrays), strict=True):
@@ -186,14 +196,17 @@ EMULATED = {
     "x86_64:x86-64-v2": ("gcc", ("qemu-x86_64", "-cpu", "Nehalem")),
     "x86_64:x86-64-v3": ("gcc", ("qemu-x86_64", "-cpu", "max")),
 }
-"""The C compiler and the emulator for Linux programs of each target. In QEMU 7.2, only the CPU `max` has AVX2."""
+"""For each target, the C compiler and the emulator of Linux programs. In QEMU 7.2, only the CPU `max` has AVX2."""
 
 
 @pytest.mark.slow
 @pytest.mark.more
 @pytest.mark.parametrize("target", EMULATED)
 def test_a_library_runs_on_another_cpu(tmp_path: Path, target: str) -> None:
-    """QEMU ends the program if the code has an instruction that the CPU lacks."""
+    """A library for another CPU computes the reference's values on an emulator of that CPU.
+
+    QEMU would end the program at an instruction that the CPU lacks.
+    """
     compiler, emulator = EMULATED[target]
     for tool in (compiler, emulator[0]):
         if shutil.which(tool) is None:
@@ -211,7 +224,7 @@ def test_a_library_runs_on_another_cpu(tmp_path: Path, target: str) -> None:
 
 @pytest.mark.slow
 def test_a_library_runs_as_webassembly(tmp_path: Path) -> None:
-    """The gradient of a loop, linked by clang and run outside a browser."""
+    """The gradient of a loop, linked by clang for WebAssembly and run outside a browser, has the reference's values."""
     pytest.importorskip("wasmtime"), pytest.importorskip("ziglang")
     gradient, arrays = program(LOOP).grad("x", value=True), (RNG.standard_normal(5), np.array(37, np.int32))
     compiler = (sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi")
@@ -288,7 +301,7 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)
     assert sizes["format"] == "system-elf-arm_64" and sizes["file"] == (tmp_path / "f.vmfb").stat().st_size
-    # The product of 8x16 floats, and the result; each takes a multiple of 64 bytes.
+    # The buffers contain the product of 8x16 floats and the result. Each takes a multiple of 64 bytes.
     assert 512 + 4 <= sizes["buffers"]["main"]["bytes"] <= 4096
     assert run(["size", file]) == 1 and "not a compiled module" in capsys.readouterr().err
     assert run(["run", module, "--input", "zeros"]) == 1
@@ -298,9 +311,9 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_c_code_for_the_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """IREE emits code of its virtual machine as C.
+    """`--emit c` writes IREE's virtual machine code as C.
 
-    A C compiler cannot compile it here, because wheels have no headers.
+    The tests cannot compile it, because IREE's wheels contain no headers.
     """
     (tmp_path / "f.mlir").write_text(LOOP)
     file, code = str(tmp_path / "f.mlir"), tmp_path / "f.c"

@@ -1,4 +1,4 @@
-"""Static libraries of small programs: scalar ops without dispatches, memory or state."""
+"""Static libraries of small programs, which are compiled to scalar ops without dispatches, memory or state."""
 
 import shutil
 import subprocess
@@ -63,7 +63,10 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compile
     [(0, 0), pytest.param(12, 8, marks=pytest.mark.more), pytest.param(5, 0, marks=pytest.mark.more)],
 )
 def test_a_jacobian_of_scalars_is_that_of_the_reference(tmp_path: Path, batch: int, offset: int) -> None:
-    """With a batch, several places are computed at once, unless their number is odd."""
+    """A Jacobian in scalar ops has the values of the reference engine, with and without a batch.
+
+    Vector instructions compute several examples of a batch at once, unless their number is odd.
+    """
     jacobian, rng = program(STEP).jacobian(value=True), np.random.default_rng(0)
     arrays: Sequence[Any] = [rng.standard_normal(3), rng.standard_normal(2)]
     if batch:
@@ -79,7 +82,9 @@ def test_a_jacobian_of_scalars_is_that_of_the_reference(tmp_path: Path, batch: i
 @needs_gcc
 @pytest.mark.more
 def test_each_operator(tmp_path: Path) -> None:
-    """The code of each op computes the reference's values, for infinities, NaN and both zeros too."""
+    """The compiled code of each scalar op computes the reference's values, also for infinities, NaN and zeros of both
+    signs.
+    """
     t, lines, results = "tensor<12xf64>", [], []
     for name, operator in OPERATORS.items():
         if not operator.llvm or name == "select":
@@ -107,7 +112,10 @@ def test_each_operator(tmp_path: Path) -> None:
 
 
 def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
-    """A product by a zero of the program is computed, since the other factor may be infinite."""
+    """A product with a zero is omitted only if the zero comes from a basis vector of a derivative.
+
+    Products with other zeros are computed, because the other factor may be infinite.
+    """
     eye = """func.func @main(%x: tensor<3xf64>) -> tensor<3x3xf64> {
       %i = stablehlo.iota dim = 0 : tensor<3x3xi32>
       %j = stablehlo.iota dim = 1 : tensor<3x3xi32>
@@ -132,7 +140,9 @@ def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
 
 
 def test_padding_of_values_beside_tangents() -> None:
-    """The zeros around a loop's value are not those of a derivative, although the loop carries a tangent, too."""
+    """The padding of a loop's primal result does not count as zeros of a derivative, although the loop also carries a
+    tangent.
+    """
     text = """func.func @main(%x: tensor<2xf64>, %w: tensor<4xf64>) -> (tensor<4xf64>, tensor<2xf64>) {
       %k = stablehlo.iota dim = 0 : tensor<2xi32>
       %zeros = stablehlo.constant dense<0> : tensor<2xi32>
@@ -166,7 +176,10 @@ def test_padding_of_values_beside_tangents() -> None:
 
 @pytest.mark.parametrize("kind", ["f64", "f32", "i8", "i64"])
 def test_extremes_of_constants(kind: str) -> None:
-    """Constants are folded as the code computes them: 0 is larger than -0, and NaN is neither lost nor made."""
+    """Folding the maximum and minimum of constants gives the values that the code would compute:
+
+    0 is larger than -0, and the result is NaN exactly if an operand is.
+    """
     numbers = ScalarOps(100)
     some = [0.0, -0.0, 1.5, np.nan, -np.inf] if kind[0] == "f" else [0, -3, 7, LIMITS[kind][0]]
     for x, y in product(some, repeat=2):
@@ -180,7 +193,7 @@ def test_extremes_of_constants(kind: str) -> None:
 
 
 def test_a_choice_between_equal_truth_values() -> None:
-    """A structural zero and the constant `false` are equal, so that the flag does not matter."""
+    """A select between a structural zero and the constant `false` is folded, because both are equal."""
     numbers = ScalarOps(100)
     flag, no, yes = numbers.input(0, 0, "i1"), numbers.constant(False, "i1"), numbers.constant(True, "i1")
     for x, y in ((no, numbers.zero("i1")), (numbers.zero("i1"), no)):
@@ -197,7 +210,11 @@ EYE = """func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
 
 
 def test_zero_constants_absorb_if_all_is_finite(tmp_path: Path) -> None:
-    """With `--assume-finite`, a product with the unit matrix is the matrix. Modules have no such option."""
+    """With `--assume-finite`, products with constant zeros and ones are omitted, so that the product with the unit
+    matrix needs none.
+
+    The option is only for static libraries, not for modules.
+    """
     lowered, signature = program(EYE).lower(), program(EYE).signature
     for finite, count in ((False, 12), (True, 0)):
         found = scalars_of(lowered.module.operation, signature.inputs, signature.outputs, finite)
@@ -241,7 +258,10 @@ int main(void) {
 @needs_gcc
 @pytest.mark.more
 def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
-    """The first calls run at once; a result may overlap an argument; the C file is C99 and names no allocator."""
+    """Calls allocate no memory and may run concurrently, even the first ones.
+
+    A result may overlap an argument. The C file is C99.
+    """
     library = compile_library(program(STEP).lower(), "net", Options("x86_64"))
     files = {"net.o": library.kernels, "net.c": library.host.encode(), "net.h": library.header.encode()}
     for name, data in {**files, "main.c": CALLS.encode()}.items():
@@ -284,12 +304,17 @@ def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_other_programs_keep_their_dispatches(text: str) -> None:
-    """IREE has its own code for functions of f32, which needs no C library."""
+    """Programs like these are not compiled to scalar ops.
+
+    For functions of f32, IREE has code that needs no C library.
+    """
     lowered = program(text).lower()
     assert compile_scalars(lowered, Interface.each_of(lowered, "net"), Options("x86_64")) is None
 
 
 def test_an_object_file_has_no_unused_functions() -> None:
-    """IREE adds conversions of f16 and `memcpy` to each object file."""
+    """The object file contains only the functions of the library, without the conversions of f16 and the `memcpy` that
+    IREE adds.
+    """
     library = compile_library(program(STEP).lower(), "net", Options("x86_64"))
     assert set(read_elf(library.kernels).functions) == {"net_kernel", "net_library_query"}

@@ -1,4 +1,6 @@
-"""Training steps on emulated devices: losses equal PyTorch's, and the state that a device saves is continued from."""
+"""Training steps on emulated devices: losses equal PyTorch's, and training can continue from the state that a device
+has saved.
+"""
 
 import re
 import shutil
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.more
 
 
 class Device(NamedTuple):
-    """A target, the C compiler that links its programs, and the emulator."""
+    """A target, the C compiler that links programs for it, and the emulator that runs them."""
 
     target: str
     compiler: Sequence[str]
@@ -60,7 +62,10 @@ DEVICES = [
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_device_trains(tmp_path: Path, device: Device) -> None:
-    """Compares ten steps in two runs. The second run starts from the state that the first run has saved."""
+    """The losses and weights of ten training steps on a device equal PyTorch's.
+
+    A second run continues from the state that the first run has saved.
+    """
     for tool in (device.compiler[0], device.emulator[0]):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
@@ -80,7 +85,7 @@ def test_a_device_trains(tmp_path: Path, device: Device) -> None:
 
 
 def run_on(device: Device, folder: Path, *words: str) -> list[float]:
-    """The losses of a run. An emulator of a board gets the program's words by an option."""
+    """The losses of a run on a device. The emulator of a board passes the arguments of the program by an option."""
     if device.emulator is not _BOARD:
         status, losses = run_digits(folder, words, device.emulator)
     else:
@@ -99,7 +104,9 @@ _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.torch
 @pytest.mark.parametrize("tool", ["qemu-aarch64", "qemu-system-arm"])
 def test_the_lines_of_the_page_run(tmp_path: Path, tool: str) -> None:
-    """The lines for a Raspberry Pi and for a Cortex-M, with the files that the page on training in C writes."""
+    """The commands in docs/devices.md for a Raspberry Pi and for a Cortex-M work with the files that
+    docs/training_in_c.md writes.
+    """
     pytest.importorskip("torch")
     blocks = [code for _, code in _FENCED.findall((ROOT / "docs" / "devices.md").read_text())]
     lines = next(code for code in blocks if tool in code)
@@ -123,15 +130,16 @@ _OF_ANDROID = {
     *("malloc", "free", "memcpy", "memcmp", "memset", "strcmp", "strlen"),
     *("fopen", "fclose", "fread", "fwrite", "fputc", "fputs", "fseek", "ftell", "ferror", "rename", "remove"),
 }
-"""Functions of C that Android's library has. The library of training steps calls no other ones."""
+"""C functions of Android's library. The library of training steps must call no other functions."""
 
 
 @pytest.mark.slow
 def test_a_library_for_android_links(tmp_path: Path) -> None:
-    """Links a shared library, which no wheel or package here can run: neither has Android's C library.
+    """A library for Android can be linked to a shared library.
 
-    The library needs no relocation of code, no thread-local memory, and functions of C only. Code does not use the
-    register x18, which Android reserves. Segments fit pages of 16 KiB.
+    It cannot be run here, because no available package has Android's C library. The shared library needs no relocations
+    of code, no thread-local memory, and only functions of the C library. The code does not use the register x18, which
+    Android reserves. The segments are aligned to pages of 16 KiB.
     """
     ziglang = pytest.importorskip("ziglang")
     if shutil.which("aarch64-linux-gnu-objdump") is None:
@@ -140,7 +148,7 @@ def test_a_library_for_android_links(tmp_path: Path) -> None:
     compiler = sys.executable, "-m", "ziglang", "cc", "--target=aarch64-linux-android"
     headers = (
         Path(ziglang.__file__).parent / "lib" / "libc" / "include"
-    )  # musl's, because zig has none of Android
+    )  # musl's headers, because zig has none of Android
     paths = [f"-isystem{headers / name}" for name in ("aarch64-linux-musl", "generic-musl")]
     run = partial(subprocess.run, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True)
     run(
@@ -174,7 +182,7 @@ def test_a_library_for_android_links(tmp_path: Path) -> None:
     needed = set(
         re.findall(r"\*UND\*\s+\w+\s+(\w+)", run(["aarch64-linux-gnu-objdump", "-T", "libdigits.so"]).stdout)
     )
-    assert needed - {name for name in needed if name.startswith("__aarch64_")} <= _OF_ANDROID  # its atomics
+    assert needed - {name for name in needed if name.startswith("__aarch64_")} <= _OF_ANDROID  # for atomics
     headers_ = run(["aarch64-linux-gnu-objdump", "-p", "-R", "libdigits.so"]).stdout
     assert "TEXTREL" not in headers_ and " TLS " not in headers_
     alignments = re.findall(r"^ *LOAD .* align 2\*\*(\d+)$", headers_, re.MULTILINE)
@@ -187,7 +195,10 @@ def test_a_library_for_android_links(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_page_trains_in_chromium(tmp_path: Path) -> None:
-    """The page stores its state in IndexedDB. A second process of Chromium opens the page again, and continues."""
+    """A web page trains in Chromium and stores its state in IndexedDB.
+
+    When a second process of Chromium opens the page, training continues from this state.
+    """
     pytest.importorskip("PyQt6.QtWebEngineCore", exc_type=ImportError), pytest.importorskip("ziglang")
     script = str(EXAMPLES / "train_in_a_browser.py")
     command = [sys.executable, script, str(tmp_path / "digits.html"), "--run", str(tmp_path / "storage")]

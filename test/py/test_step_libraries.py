@@ -1,4 +1,7 @@
-"""Training steps as static libraries: losses equal PyTorch's; states are saved, loaded, and refused if invalid."""
+"""Training steps as static libraries: losses equal PyTorch's.
+
+States are saved and loaded, and invalid ones are refused.
+"""
 
 import shutil
 import subprocess
@@ -20,7 +23,7 @@ pytestmark = [pytest.mark.more, pytest.mark.skipif(shutil.which("gcc") is None, 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """A folder with the program, built with sanitizers, the initial state, and the data."""
+    """A folder with the training program, which is built with sanitizers, the initial state, and the data."""
     place: Path = tmp_path_factory.mktemp("digits")
     build_digits(place, "x86_64", "vmfb,static-library")
     flags = "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"
@@ -33,12 +36,15 @@ def built(folder: Path, *command: str) -> None:
 
 
 def run(folder: Path, state: str, steps: int, saved: str) -> tuple[int, list[float]]:
-    """The exit status and the losses of a run."""
+    """Runs the training program, and returns its exit status and the losses."""
     return run_digits(folder, (state, str(steps), saved))
 
 
 def test_losses_are_those_of_pytorch(folder: Path) -> None:
-    """Compares ten steps in two runs. The second run starts from the state that the first run has saved."""
+    """The losses and weights of ten steps equal PyTorch's.
+
+    A second run continues from the state that the first run has saved.
+    """
     with np.load(EXAMPLES / "digits.npz") as data:
         wanted, rate = data["losses"], float(data["rate"])
         after = {name.removeprefix("after."): data[name] for name in data.files if name.startswith("after.")}
@@ -78,7 +84,7 @@ def damaged(data: bytes, place: int) -> bytes:
 
 
 def test_states_are_refused(folder: Path) -> None:
-    """Refuses files that are missing, truncated, changed, or of other arrays."""
+    """Files of states are refused if they are missing, truncated, changed, or contain other arrays."""
     assert run(folder, "state.safetensors", 0, "whole")[0] == 0
     data = (folder / "whole").read_bytes()
     end = 8 + int.from_bytes(data[:8], "little")
@@ -148,7 +154,7 @@ int main(void) {
 
 
 def test_threads(folder: Path) -> None:
-    """The thread sanitizer confirms what the header says about threads."""
+    """The thread sanitizer finds no data race in calls that the header allows to be concurrent."""
     (folder / "threads.c").write_text(THREADS)
     flags = "-std=c11", "-O1", "-fsanitize=thread", "-pthread", "-DTIDUC_KEPT=64"
     built(folder, "gcc", *flags, "threads.c", "digits.c", "digits.o", "-lm", "-o", "threads")
@@ -160,19 +166,19 @@ LEARNS = "loss 2.303, then 0.000; 64 of 64 right\n"
 
 
 def objects(folder: Path) -> None:
-    """Compiles the library's C file as C, to `host.o`."""
+    """Compiles the library's C file to `host.o`, by a C compiler."""
     built(folder, "gcc", "-std=c11", "-O1", "-c", "digits.c", "-o", "host.o")
 
 
 def example(folder: Path, program: str) -> str:
-    """The output of an example."""
+    """Runs an example program, and returns its output."""
     command = [program, "state.safetensors", "learned.safetensors"]
     return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_cpp(folder: Path) -> None:
-    """The header can be used from C++."""
+    """The example in C++ includes the library's header, and trains the model."""
     objects(folder)
     source, flags = str(ON_DEVICE / "digits.cpp"), ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.")
     built(folder, "g++", *flags, source, "host.o", "digits.o", "-o", "by_cpp")
@@ -181,7 +187,7 @@ def test_cpp(folder: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
 def test_rust(folder: Path) -> None:
-    """The tables in the library suffice for languages that cannot read the header."""
+    """The example in Rust, which cannot read the header, finds all it needs in the tables of the library."""
     objects(folder)
     built(folder, "ar", "rcs", "libdigits.a", "host.o", "digits.o")
     flags = "--edition", "2021", "-D", "warnings", "-L", ".", "-l", "static=digits", "-l", "m"
@@ -193,7 +199,7 @@ def test_rust(folder: Path) -> None:
     shutil.which("cmake") is None or shutil.which("g++") is None, reason="no CMake, or no C++ compiler"
 )
 def test_cmake(folder: Path) -> None:
-    """CMake finds the library as a package."""
+    """CMake finds the library as a package, and builds an example that trains the model."""
     built(folder, "cmake", "-S", str(ON_DEVICE), "-B", "build", f"-DCMAKE_PREFIX_PATH={folder}")
     built(folder, "cmake", "--build", "build")
     assert example(folder, "build/on_device") == LEARNS

@@ -1,4 +1,6 @@
-"""A sample of the sweep over JAX's harnesses, one per primitive; test/sweep/harnesses.py runs all harnesses."""
+"""A sample of the sweep over JAX's test harnesses, one for each primitive. test/sweep/harnesses.py runs all
+harnesses.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from harnesses import harnesses, selected, sweep, table
 
 
 def sample() -> list[str]:
-    """One harness per primitive, in float64 if possible, because its comparison is most precise."""
+    """The names of one harness for each primitive, in float64 if possible, because then the comparison is most
+    precise.
+    """
     chosen: dict[str, str] = {}
     for kind in ("float64", "complex128", "float32", "complex64"):
         for name in selected(sample=1):
@@ -36,7 +40,11 @@ EXPECTED = {
     ],
 )
 def test_a_sample_is_right_or_refused(part: int) -> None:
-    """The first part includes harnesses of each category. One worker runs a whole part."""
+    """No sampled harness is wrong or crashes.
+
+    The first part also contains one harness of each category, whose category must be found. One worker process runs a
+    whole part.
+    """
     named = list(EXPECTED) if part == 0 else []
     outcomes = list(sweep([*named, *sample()[part::12]]))
     assert [o.category for o in outcomes[: len(named)]] == [EXPECTED[name] for name in named]

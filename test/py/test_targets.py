@@ -1,4 +1,6 @@
-"""Each target compiles a small program, lacks the listed types, and is listed by `tiduc targets`."""
+"""Each target compiles a small program, refuses the types that it does not support, and is listed by `tiduc
+targets`.
+"""
 
 import re
 
@@ -14,10 +16,10 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.loading import load
 from tiduc.runtime.run import run_module
 
-# A target for each code generator and file format. Other tests compile for this machine's targets.
+# One target for each code generator and file format. Other tests compile for the targets of this machine.
 TRIED = "aarch64 wasm32 cuda:sm_120 hip metal vmvx vulkan".split()
-# The other targets, the oldest CUDA variant, and one variant of each other family of devices. The whole list is
-# compiled manually for each version of IREE.
+# The other targets, the oldest CUDA variant, and one variant of each other device family. Developers compile the whole
+# list manually for each version of IREE.
 FAMILIES = (
     "cpu cpu:generic cpu-threads aarch64-android armv7 riscv64 x86_64 cuda cuda:sm_70 vulkan:llvmpipe "
     "aarch64:cortex-a72 riscv64:v cuda:sm_75 cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 hip:gfx1100 vulkan:rdna3"
@@ -98,7 +100,10 @@ def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp
     "cases", [LACKING[::5], pytest.param(LACKING, marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_iree_alone_fails_on_unsupported_types(cases: list[tuple[str, str]]) -> None:
-    """If this test fails, a newer IREE supports the type. targets.py then need not refuse it."""
+    """IREE alone cannot compile the types that tiduc refuses for a target.
+
+    If this test fails, a newer IREE supports a type, and targets.py need not refuse the type.
+    """
     compiled = compile_modules([[Source(doubled(element), name)] for name, element in cases])
     assert [case for case, answer in zip(cases, compiled, strict=True) if isinstance(answer, bytes)] == []
 

@@ -1,4 +1,7 @@
-"""Tensors of partial derivatives: values equal nested modes; order of entries, cost, and errors."""
+"""Tensors of partial derivatives of higher order: their values equal those of nested modes.
+
+The order of their entries, their cost and errors are tested, too.
+"""
 
 from itertools import combinations_with_replacement
 from math import comb
@@ -38,13 +41,13 @@ def network(x: Any) -> Any:
 
 
 def once(full: Array, n: int, order: int) -> Array:
-    """The distinct entries of a tensor that is symmetric in its last `order` dimensions."""
+    """The distinct entries of a tensor that is symmetric in its last `order` dimensions, along one last dimension."""
     places = combinations_with_replacement(range(n), order)
     return np.stack([full[(..., *place)] for place in places], axis=-1)
 
 
 def nested(function: Any, arguments: Any, order: int) -> list[list[Array]]:
-    """The value and the partial derivatives of each output, by nested forward modes."""
+    """For each output, the value and the partial derivatives up to `order`, by JAX's nested forward modes."""
     sizes = [np.shape(x) for x in arguments]
     ends = np.cumsum([np.prod(size, dtype=int) for size in sizes])
 
@@ -73,7 +76,7 @@ def test_values(function: Any, sizes: Any, order: int) -> None:
 
 
 def test_a_polynomial_of_order_six() -> None:
-    """All partial derivatives of order six of x^3 y^2 z + x^6 are constant."""
+    """The tensor of order six of x^3 y^2 z + x^6 is right. All of these partial derivatives are constant."""
     x = RNG.standard_normal(3)
     program = load(exported(lambda x: x[0] ** 3 * x[1] ** 2 * x[2] + x[0] ** 6, x)).tensor(6)
     expected = np.zeros(comb(8, 6))
@@ -94,7 +97,9 @@ def test_signature() -> None:
 
 @pytest.mark.parametrize(("order", "factor"), [(4, 2), (5, 3)])
 def test_cost_against_nested_modes(order: int, factor: int) -> None:
-    """Tensors take fewer FLOPs than nested Jacobians, which compute symmetric entries several times."""
+    """A tensor takes fewer FLOPs than nested Jacobians by at least this factor, because nested Jacobians compute
+    symmetric entries several times.
+    """
     program = load(exported(network, np.ones(4)))
     nested = program
     for _ in range(order):
@@ -104,7 +109,9 @@ def test_cost_against_nested_modes(order: int, factor: int) -> None:
 
 
 def test_composition() -> None:
-    """Reverse mode over Taylor mode gives the gradient of a sum of third derivatives."""
+    """The VJP of a tensor, which is reverse mode over Taylor mode, gives JAX's gradient of a sum of third
+    derivatives.
+    """
     x = RNG.standard_normal(4)
     program = load(exported(network, x)).tensor(3)
     *rest, thirds = run(program, [x])
@@ -117,7 +124,10 @@ def test_composition() -> None:
 
 
 def test_rows_that_are_independent() -> None:
-    """The derivatives of all rows, each in its own entries and in the weights, need no more directions than one row."""
+    """With block-diagonal sparsity, the derivatives of all rows need no more seed directions than those of one row.
+
+    They are derivatives of each row with respect to its own entries and the weights.
+    """
     x, w = RNG.standard_normal((12, 2)), RNG.standard_normal(2)
 
     def rows(x: Any, w: Any) -> Any:

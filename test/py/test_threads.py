@@ -1,4 +1,4 @@
-"""Eight threads of a new process call each public function of tiduc concurrently."""
+"""Eight threads of a new process concurrently call each public function of tiduc."""
 
 import re
 import subprocess
@@ -26,9 +26,9 @@ VALUES = {
     "OPSET", "CompileError", "Executable", "Graph", "InputError", "Model", "OpSet", "ParseError", "Port", "Program",
     "RequestError", "ResolveError", "RuleError", "RunTrace", "Signature", "Split", "TiducError",
     "Unsupported", "View", "Zero",
-    "from_jax", "from_onnx", "from_torch", "grad", "import_model", "jit",  # these need other packages
+    "from_jax", "from_onnx", "from_torch", "grad", "import_model", "jit",  # these functions need other packages
 }  # fmt: skip
-"""Public names that are not called: types, and imports of models, which run code of the frameworks."""
+"""Public names that these tests do not call: types, and imports of models, which run code of other frameworks."""
 
 
 def run(names: str) -> str:
@@ -81,7 +81,7 @@ def test_threads_extend_one_view() -> None:
 
 
 def in_eight_threads(work: Callable[[int], Any]) -> list[Any]:
-    """The results of eight calls that start at the same time."""
+    """The results of eight concurrent calls, which start at the same time."""
     barrier = Barrier(8)
 
     def waited(number: int) -> Any:
@@ -94,7 +94,7 @@ def in_eight_threads(work: Callable[[int], Any]) -> list[Any]:
 
 def test_threads_read_a_graph_of_a_view_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(*args: Any) -> Any:
-        sleep(1e-4)  # another thread runs
+        sleep(1e-4)  # lets another thread run
         return definition_of(*args)
 
     monkeypatch.setattr("tiduc.dialect.graph.view.definition_of", slowly)
@@ -107,7 +107,7 @@ def test_threads_read_a_graph_of_a_view_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_threads_build_and_transform_graphs_of_one_view() -> None:
-    """Eight threads use builders and stages on one view. Each thread gets the flat graph of a single-threaded run."""
+    """If eight threads use builders and passes on one view, each thread gets the graph of a single-threaded run."""
     view = tiduc.resolve(tiduc.parse(EXP_AX))
 
     def derived(_: int) -> list[str]:
@@ -127,7 +127,7 @@ def test_threads_build_and_transform_graphs_of_one_view() -> None:
 
 
 def test_calls_run_while_a_thread_works_on_the_ir() -> None:
-    """The lock protects only the IR. Compiled programs run without the lock."""
+    """A compiled program can run while another thread holds the lock of the IR."""
     compiled = tiduc.load(in_threads.TEXT).compile()
     with turn(), ThreadPoolExecutor(1) as pool:
         (y,) = pool.submit(compiled, in_threads.A, in_threads.X).result(timeout=60)

@@ -1,4 +1,4 @@
-"""together: several derivatives in one module, which computes shared values once."""
+"""`together`: several derivatives in one module, which computes shared values once."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +14,9 @@ RNG = np.random.default_rng(0)
 
 
 def test_value_gradient_product_and_hessian() -> None:
-    """The module has one tanh and one exp.
+    """A module of a value, a gradient, an HVP, a JVP and a Hessian has only one tanh and one exponential.
 
-    Outputs equal those of separate programs; distinct inputs get distinct names.
+    Its outputs equal those of the separate programs. Different inputs of the programs have different names.
     """
     x, dx, w = (RNG.standard_normal(4) for _ in range(3))
     program = load(exported(lambda x: jnp.sum(jnp.tanh(x) * jnp.exp(x)), x))

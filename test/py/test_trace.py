@@ -1,4 +1,6 @@
-"""`tiduc.trace` and `tiduc trace`: values, tangents and cotangents of ops, by iteration, and the first NaN."""
+"""`tiduc.trace` and `tiduc trace`: values, tangents and cotangents of each op in each iteration, and the op that first
+computes a NaN.
+"""
 
 import json
 from collections.abc import Sequence
@@ -34,7 +36,7 @@ BRANCHES = """func.func @main(%x: tensor<3xf64>, %p: tensor<i1>) -> tensor<f64> 
 }
 """
 
-# s = x; for i < n: for j < i: s = sin(s), and then s = OP(s) * x
+# In pseudocode: s = x; for i < n { for j < i { s = sin(s) }; s = OP(s) * x }
 NESTED = """func.func @main(%x: tensor<2xf64>, %n: tensor<i32>) -> tensor<2xf64> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -73,7 +75,9 @@ def of(text: str, *arguments: Any, **options: Any) -> RunTrace:
 
 
 def nested(x: np.ndarray[Any, Any], n: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of the ops of NESTED with a cosine, and their cotangents for cotangents of one."""
+    """The values of the ops of NESTED, where OP is a cosine, and their cotangents if the cotangent of the result is
+    one.
+    """
     sines, outer, steps = np.zeros((n, n - 1, 2)), [], []
     s = x
     for i in range(n):
@@ -101,7 +105,7 @@ def nested(x: np.ndarray[Any, Any], n: int) -> tuple[dict[str, Any], dict[str, A
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_values_and_cotangents_of_branches(taken: bool) -> None:
-    """Only the ops of the branch that ran have values; the other ones say that they did not run."""
+    """The ops of the branch that ran have values and cotangents. Those of the other branch are reported as not run."""
     x = np.array([0.5, -1.0, 2.0])
     got = of(BRANCHES, x, np.array(taken), derivative="vjp")
     rows = {row.name: row for row in got.rows}
@@ -117,9 +121,12 @@ def test_values_and_cotangents_of_branches(taken: bool) -> None:
     assert rows["p"].derivative is None and not got.origins
 
 
-@pytest.mark.parametrize("limit", [2**28, 100])  # bytes: with 100, loops are cut into windows
+@pytest.mark.parametrize("limit", [2**28, 100])  # in bytes; 100 bytes split loops into several runs
 def test_loops_by_iteration(limit: int) -> None:
-    """Values and cotangents of nested loops, of which the inner one has another trip count in each iteration."""
+    """Values and cotangents of nested loops have the right values by iteration.
+
+    The trip count of the inner loop depends on the outer iteration.
+    """
     x = np.array([0.4, 1.3])
     got = of(NESTED.replace("OP", "cosine"), x, np.int32(4), derivative="vjp", limit=limit)
     values, cotangents = nested(x, 4)
@@ -131,7 +138,7 @@ def test_loops_by_iteration(limit: int) -> None:
 
 
 def test_tangents_by_iteration() -> None:
-    """A tangent of a product is the cotangent's transpose: both give one number for each pair of op and iteration."""
+    """The tangents of a product in a loop equal finite differences, for each iteration."""
     x, dx = np.array([0.4, 1.3]), np.array([1.0, -2.0])
     got = of(NESTED.replace("OP", "cosine"), x, np.int32(3), dx, derivative="jvp", only=["multiply"])
     step = 1e-6
@@ -141,7 +148,7 @@ def test_tangents_by_iteration() -> None:
 
 
 def test_a_cotangent_is_that_of_one_value() -> None:
-    """x + 1 has the tangent of x, but not its cotangent: x is read twice."""
+    """The cotangents of x and of x + 1 differ, because x is also read by another op. Their tangents are equal."""
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %one = stablehlo.constant dense<1.0> : tensor<f64>
       %0 = stablehlo.add %x, %one : tensor<f64>
@@ -153,7 +160,7 @@ def test_a_cotangent_is_that_of_one_value() -> None:
 
 
 def test_wrt() -> None:
-    """Values that do not depend on the inputs in wrt have no cotangent."""
+    """Values that do not depend on the inputs in `wrt` have no cotangents."""
     text = """func.func @main(%x: tensor<f64>, %y: tensor<f64>) -> tensor<f64> {
       %0 = stablehlo.sine %x : tensor<f64>
       %1 = stablehlo.cosine %y : tensor<f64>
@@ -166,7 +173,10 @@ def test_wrt() -> None:
 
 
 def test_a_derivative_is_traced() -> None:
-    """A derived program has the ops of its lowered form, with the places of the ops that they differentiate."""
+    """The trace of a derivative shows the ops of its lowered form.
+
+    Each has the location of the op that it differentiates.
+    """
     program = tiduc.load(NESTED.replace("OP", "cosine")).vjp()
     got = trace(program, [np.array([0.4, 1.3]), np.int32(3), np.ones(2)], run=interpreted)
     assert {row.op for row in got.rows} >= {"sine", "cosine", "while"}
@@ -174,7 +184,7 @@ def test_a_derivative_is_traced() -> None:
 
 
 def test_runs_keep_to_the_limit() -> None:
-    """No run returns more bytes of values than the limit allows."""
+    """No run of the traced program returns more bytes of values than the limit allows."""
     returned: list[int] = []
 
     def spied(program: Program) -> Call:
@@ -204,7 +214,10 @@ def origin(text: str, *arguments: Any, **options: Any) -> list[tuple[str, str, s
 
 
 def test_the_first_nan_in_a_loop() -> None:
-    """The logarithm of a negative number is named with its iteration; later ops only pass the NaN on."""
+    """The first NaN, from the logarithm of a negative number, is reported with its iteration.
+
+    Later ops, which only propagate the NaN, are not reported.
+    """
     x = np.array([0.9, 2.0])
     log = NESTED.replace("OP", "log")
     assert origin(log, x, np.int32(4)) == [("NaN", "stablehlo.log", "19:10", (1,))]
@@ -213,7 +226,7 @@ def test_the_first_nan_in_a_loop() -> None:
 
 
 def test_an_infinity_before_a_nan() -> None:
-    """log 0 makes an infinity, and its product with 0 a NaN."""
+    """If log 0 gives an infinity, and its product with 0 a NaN, both ops are reported."""
     x = np.array([0.0, 2.0])
     assert origin(NESTED.replace("OP", "log"), x, np.int32(1)) == [
         ("NaN", "stablehlo.multiply", "20:10", (0,)),
@@ -222,7 +235,10 @@ def test_an_infinity_before_a_nan() -> None:
 
 
 def test_a_nan_of_a_derivative() -> None:
-    """The values are finite; the VJP divides 0 by 0 in the op that differentiates the root."""
+    """A NaN in a derivative is reported with the op that is differentiated, here the square root at 0.
+
+    All values are finite.
+    """
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %0 = stablehlo.multiply %x, %x : tensor<f64>
       %1 = stablehlo.sqrt %0 : tensor<f64>
@@ -238,7 +254,7 @@ def test_a_nan_of_a_derivative() -> None:
 
 
 def test_masks_and_inputs() -> None:
-    """A constant that is not finite is no origin, but an input with a NaN is one, and an op that selects a NaN."""
+    """A constant that is not finite, such as a mask, is not reported as an origin. An input with a NaN is."""
     text = """func.func @main(%x: tensor<2xf64>, %p: tensor<2xi1>) -> tensor<2xf64> {
       %c = stablehlo.constant dense<0xFFF0000000000000> : tensor<f64>
       %least = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f64>) -> tensor<2xf64>
@@ -258,7 +274,10 @@ def test_masks_and_inputs() -> None:
 
 
 def test_names() -> None:
-    """Ops are named by line, by line and column, by op, and by a name in the location."""
+    """Ops can be selected by line, by line and column, and by op name with or without the dialect.
+
+    Invalid requests are refused.
+    """
     x = [np.array([0.5, -1.0, 2.0]), np.array(True)]
     for only in ("3", "3:8", "exponential", "stablehlo.exponential"):
         got = of(BRANCHES, *x, only=[only])
@@ -272,7 +291,7 @@ def test_names() -> None:
 
 
 def test_every_op_of_a_program_has_a_row() -> None:
-    """A traced program keeps its ops: none is merged with another one, or moved."""
+    """Each op of a program has a row in the trace: tracing neither merges nor reorders ops."""
     program = tiduc.load(EXAMPLES / "mlp_f32.mlir")
     lines = (EXAMPLES / "mlp_f32.mlir").read_text().splitlines()
     sites = survey(graph_in(program.graphs, "main")).sites

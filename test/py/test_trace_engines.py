@@ -1,4 +1,4 @@
-"""`tiduc trace` on the default engine, against XLA and JAX, of models, and on pictures."""
+"""`tiduc trace` on the default engine, compared with XLA and JAX, for imported models, and in pictures."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.more
 
 
 def test_on_the_default_engine() -> None:
-    """IREE gives the same values and cotangents, of branches and of nested loops."""
+    """On IREE, the trace has the right values and cotangents of branches and of nested loops."""
     x = np.array([0.4, 1.3])
     got = of(NESTED.replace("OP", "cosine"), x, np.int32(4), derivative="vjp", run=Program.compile)
     values, cotangents = nested(x, 4)
@@ -34,7 +34,9 @@ def test_on_the_default_engine() -> None:
 
 @pytest.mark.usefixtures("double_precision")
 def test_cotangents_are_those_of_jax() -> None:
-    """JAX's gradients toward noise that is added to each sine and each product, in a scan with branches."""
+    """The cotangents of ops in a scan with branches are JAX's gradients with respect to noise that is added to each
+    sine and each product.
+    """
 
     def function(x: Any, noise: Any) -> Any:
         def body(carry: Any, each: Any) -> tuple[Any, Any]:
@@ -58,7 +60,7 @@ def test_cotangents_are_those_of_jax() -> None:
     sine = next(name for name in stacked if "sine" in name)
     noisy = [
         name for name in stacked if "add" in name
-    ]  # noise added to the sine; and to the product of a branch
+    ]  # noise is added to the sine and to the product in a branch
     np.testing.assert_allclose(got.arrays[f"{noisy[0]}.cotangent"], expected[:, 0], rtol=1e-12)
     np.testing.assert_allclose(got.arrays[f"{sine}.cotangent"], expected[:, 0], rtol=1e-12)
     np.testing.assert_allclose(got.arrays[f"{noisy[1]}.cotangent"], expected[:, 1], rtol=1e-12)
@@ -66,7 +68,7 @@ def test_cotangents_are_those_of_jax() -> None:
 
 
 def test_values_are_those_of_xla() -> None:
-    """A convolutional network's values on IREE are those of XLA; every result of IREE's trace is compared."""
+    """For a convolutional network, all arrays of the trace on IREE equal those on XLA."""
     program = tiduc.load(EXAMPLES / "convnet_f64.mlir")
     arguments = parse_inputs(["random"] * len(program.inputs), program.signature.inputs, 1)
     ours, theirs = (
@@ -79,7 +81,10 @@ def test_values_are_those_of_xla() -> None:
 
 
 def test_picture(tmp_path: Path) -> None:
-    """Boxes have the norms over all iterations, also those in the bodies of loops; NaNs make them red."""
+    """In a picture, each box shows the norm over all iterations, also in the bodies of loops.
+
+    Boxes with NaNs are red.
+    """
     file, drawing = tmp_path / "f.mlir", tmp_path / "f.svg"
     file.write_text(NESTED.replace("OP", "log"))
     line = ["trace", str(file), "--engine", "reference", "--derivative", "vjp", "--picture", str(drawing)]

@@ -1,4 +1,4 @@
-"""Training steps: losses equal JAX's, optimizers equal their formulas, and an ONNX model follows PyTorch's training."""
+"""Training steps: losses equal JAX's, optimizers equal their formulas, and an ONNX model trains as in PyTorch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_mse() -> None:
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 5), (2, 3, 5), (4, 1)])
 def test_softmax_cross_entropy(sizes: tuple[int, ...]) -> None:
-    """Tests include logits whose exponentials overflow."""
+    """The softmax cross-entropy and its gradient equal JAX's, also for logits whose exponentials overflow."""
     y, labels = RNG.standard_normal(sizes) * 400, RNG.integers(0, sizes[-1], sizes[:-1]).astype(np.int32)
     type_ = f"tensor<{'x'.join(map(str, sizes))}xf64>"
     scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
@@ -90,7 +90,10 @@ func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_a_custom_loss() -> None:
-    """A loss may read all outputs of the model. The model and the loss both have a function @square."""
+    """A custom loss may read all outputs of the model.
+
+    It may have a function with the name of a function of the model, here @square.
+    """
     program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
     assert [port.name for port in program.inputs] == ["w", "wanted"]
     w, t = RNG.standard_normal(3), RNG.standard_normal(3)
@@ -103,7 +106,7 @@ def test_a_custom_loss() -> None:
 
 
 def steps(optimizer: str, count: int, **settings: Any) -> tuple[list[Any], list[Any]]:
-    """The losses of `count` steps with rate 0.1, and the other outputs of the last step."""
+    """The losses of `count` steps with learning rate 0.1, and the state after the last step."""
     program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
     state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
     losses = []
@@ -138,9 +141,9 @@ def test_momentum() -> None:
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])
 def test_adam(beta1: float) -> None:
-    """The step count is an f32.
+    """Adam equals its formula.
 
-    The relative error of 1 - b^n must still be 1e-7; a small absolute error is not enough.
+    The step count n is an f32, but the relative error of 1 - b^n must be 1e-7; a small absolute error is not enough.
     """
     w, m, v = W, np.zeros_like(W), np.zeros_like(W)
     for n in range(1, 4):
@@ -157,7 +160,7 @@ def test_adam(beta1: float) -> None:
 
 @pytest.mark.parametrize("decay", ["w", "*.weight"])
 def test_adamw(decay: str) -> None:
-    """A parameter decays only if its name matches the pattern."""
+    """AdamW equals its formula. A parameter decays only if its name matches the pattern `decay`."""
     w, m, v, d = W, np.zeros_like(W), np.zeros_like(W), 0.3 if decay == "w" else 0.0
     for n in range(1, 4):
         g = gradient(w)
@@ -182,7 +185,10 @@ def test_lion() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_accumulation(optimizer: str) -> None:
-    """Three calls with batches equal one step with all batches. Calls before the third do not change the weights."""
+    """With `accumulate=3`, three calls with batches equal one step with the concatenated batch.
+
+    The first two calls do not change the weights.
+    """
     settings: dict[str, Any] = {"train": ["w"], "clip_norm": 0.1}
     step = train_step(model(LINEAR), "mse", optimizer, accumulate=3, **settings)
     whole = train_step(model(LINEAR.replace("4x", "12x")), "mse", optimizer, **settings)
@@ -226,9 +232,10 @@ func.func @main(%step: tensor<3xbf16> {tidu.name = "step"}, %f: tensor<3xbf16> {
 
 @pytest.mark.parametrize("type_", ["bf16", "f16"])
 def test_narrow_elements(type_: str) -> None:
-    """Moments are f32, because narrower types would round epsilon and 1 - beta2.
+    """For weights in bf16 and f16, the moments of Adam are f32, because narrower types would round epsilon and 1 -
+    beta2.
 
-    A weight may have the name of a state.
+    A weight may have the name of a state, such as "step".
     """
     dtype = ml_dtypes.bfloat16 if type_ == "bf16" else np.float16
     w, f, x = (np.array(v, dtype) for v in ([1, 1, 1], [0, 0, 0], [1, 0, 0.01]))
@@ -247,7 +254,7 @@ def test_narrow_elements(type_: str) -> None:
     np.testing.assert_allclose(new.astype(np.float32), 1 - 0.1 * g / (g + 1e-8), rtol=1e-2)
 
 
-# ---- what is trained
+# ---- the weights that are trained
 
 
 def test_signature() -> None:
@@ -273,7 +280,7 @@ func.func @main(%b: tensor<2xf64> {tidu.name = "b"}, %m: tensor<2xf64> {tidu.nam
 
 
 def test_buffers_and_frozen_weights() -> None:
-    """The model updates its buffers. Frozen weights and integers remain inputs."""
+    """A step returns the updated buffers of a model. Frozen weights and integers are inputs, but are not updated."""
     ones = np.ones(2)
     held = model(BUFFERED, b=ones, m=ones, f=2 * ones, n=np.ones(2, np.int32))
     program = train_step(held, freeze=["f*"])
@@ -340,7 +347,7 @@ def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
 
 
 def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
-    """The command's options correspond to the parameters of `train_step`."""
+    """The options of `tiduc train-step` set the parameters of `train_step`."""
     two, out = tmp_path / "two.mlir", tmp_path / "step.mlir"
     two.write_text(LINEAR)
     options = ["train-step", str(two), "--train", "w", "--optimizer", "adam", "-o", str(out)]
@@ -352,7 +359,7 @@ def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_rules_at_a_shell(tmp_path: Path, capsys: Any) -> None:
-    """A model has an op with a user's rule, which multiplies the cotangent by 7; the step applies the rule."""
+    """`tiduc train-step` applies a user's rule to an op of the model. The rule multiplies the cotangent by 7."""
     text = """func.func @main(%w: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "foreign.f"(%w) : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>

@@ -1,4 +1,4 @@
-"""Training steps of models whose first dimension is dynamic: one module for batches of all sizes."""
+"""Training steps of models with a dynamic batch size: one compiled module serves batches of all sizes."""
 
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ def softmax_cross_entropy(y: Any, t: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("loss, formula", [("mse", mse), ("softmax-cross-entropy", softmax_cross_entropy)])
 def test_batches_of_several_sizes(loss: str, formula: Any) -> None:
-    """The loss is the mean over the batch.
+    """For batches of several sizes, the loss is the mean over the batch.
 
-    A batch and targets of different sizes are refused, even if one size is 1.
+    Inputs and targets with different numbers of rows are refused, even if one number is 1.
     """
     w = RNG.standard_normal((3, 5), np.float32)
     step = train_step(model_of(parse(LINEAR), {"w": w}), loss).compile()
@@ -58,7 +58,7 @@ def test_batches_of_several_sizes(loss: str, formula: Any) -> None:
 
 
 def test_losses_are_those_of_pytorch(tmp_path: Path) -> None:
-    """Compares 200 steps of AdamW; every fourth step has a smaller batch."""
+    """The losses of 200 steps of AdamW equal PyTorch's. Every fourth step has a smaller batch."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
@@ -83,9 +83,9 @@ def test_losses_are_those_of_pytorch(tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("type_", ["tensor<4x5xf64>", "tensor<?x5xf64>", "tensor<?x?xf64>"])
 def test_targets_that_are_no_class(type_: str) -> None:
-    """A target of -100 excludes a row, like PyTorch's `ignore_index`.
+    """A target of -100 excludes a row from the loss, as with PyTorch's `ignore_index`.
 
-    The loss is NaN for targets that PyTorch refuses.
+    For targets that PyTorch refuses, the loss is NaN.
     """
     scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
     gradient = with_loss(scores, "softmax-cross-entropy").grad("y", value=True).compile()
@@ -98,4 +98,4 @@ def test_targets_that_are_no_class(type_: str) -> None:
     np.testing.assert_allclose(dy, wanted, rtol=1e-12, atol=1e-16)
     for label in (5, -1, -(2**31)):
         assert np.isnan(gradient(y, np.array([2, label, 4, 0], np.int32))[0])
-    assert np.isnan(gradient(y, np.full(4, -100, np.int32))[0])  # the mean over no rows, as in PyTorch
+    assert np.isnan(gradient(y, np.full(4, -100, np.int32))[0])  # the mean over no rows is NaN, as in PyTorch

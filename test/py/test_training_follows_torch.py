@@ -1,4 +1,6 @@
-"""The losses of 200 training steps follow PyTorch's: a perceptron, batch norm, a GPT, LoRA, and LoRA on integers."""
+"""The losses of 200 training steps equal PyTorch's: for a perceptron, batch norm, a GPT, LoRA, and LoRA on quantized
+weights.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ def convolutions() -> Any:
 
 
 class Block(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Causal attention with two heads and a perceptron. Each has a layer norm before it and a residual connection."""
+    """Causal attention with two heads, then a perceptron. Each follows a layer norm and is added to its input."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -45,7 +47,7 @@ class Block(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Gpt(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Two blocks between an embedding and a layer of logits."""
+    """A GPT: an embedding, two blocks, and a layer that computes logits."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -59,7 +61,7 @@ class Gpt(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """A linear layer with an adapter, as in peft. Only the adapter is trained."""
+    """A linear layer with a low-rank adapter, as in peft. Only the adapter is trained."""
 
     def __init__(self, layer: Any, a: Any, b: Any, scale: float) -> None:
         super().__init__()
@@ -73,7 +75,9 @@ class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of a row, the optimizer and its rate, layers with adapters, and the kind of quantization."""
+    """A training case: the network, the shape of a row, the optimizer and its learning rate, the layers with adapters,
+    and the kind of quantization.
+    """
 
     make: Callable[[], Any]
     row: tuple[int, ...]
@@ -83,7 +87,7 @@ class Case:
     quantize: str = ""
 
     def batches(self, dtype: Any) -> tuple[Any, Any]:
-        """The inputs and targets of all steps."""
+        """The inputs and targets of all steps, in this order."""
         rng, places = np.random.default_rng(0), self.row if self.row == (WORDS,) else ()
         x = rng.standard_normal((STEPS, ROWS, *self.row)).astype(dtype)
         if places:
@@ -104,7 +108,7 @@ RANK, ALPHA = 2, 4.0
 
 
 def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
-    """The losses of all steps by tiduc and by PyTorch."""
+    """The losses of all steps with tiduc, and with PyTorch."""
     torch.manual_seed(0)
     net = case.make().train().to(getattr(torch, np.dtype(dtype).name))
     x, t = case.batches(dtype)
@@ -132,7 +136,7 @@ def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
     found = []
     for i in range(STEPS):
         loss, *new = compiled.keep(*kept, x[i], t[i], rate)
-        kept = [*new, *kept[len(new) :]]  # frozen weights come last
+        kept = [*new, *kept[len(new) :]]  # the frozen weights come last, and stay
         own.zero_grad()
         wanted = functional.cross_entropy(
             net(torch.tensor(x[i])).flatten(0, -2), torch.tensor(t[i]).flatten().long()
@@ -145,6 +149,6 @@ def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_losses(name: str) -> None:
-    """The losses of all steps have a relative error of at most 1e-6. Each step has a new batch."""
+    """The losses differ from PyTorch's by relative errors of at most 1e-6. Each step has a new batch."""
     ours, theirs = losses(CASES[name], np.float32)
     assert np.max(np.abs(ours - theirs) / theirs) <= 1e-6

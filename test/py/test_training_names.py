@@ -21,7 +21,7 @@ LINEAR = """func.func @main(%w: tensor<3x2xf64> {tidu.name = "w"}, %x: tensor<4x
 
 
 def test_a_pattern_of_all_names_trains_weights_and_not_the_batch(tmp_path: Path, capsys: Any) -> None:
-    """Inputs of a model with weights are not parameters, even if a pattern matches their names."""
+    """If a model has weights, its other inputs are not trained, even if a pattern matches their names."""
     of_weights = model_of(parse(LINEAR), {"w": np.ones((3, 2))})
     step = train_step(of_weights, "mse", train=["*"])
     assert step.text == train_step(of_weights, "mse", train=["w"]).text
@@ -31,6 +31,6 @@ def test_a_pattern_of_all_names_trains_weights_and_not_the_batch(tmp_path: Path,
     ):
         train_step(of_weights, "mse", train=["*", "x"])
     two, out = tmp_path / "two.mlir", str(tmp_path / "step.mlir")
-    two.write_text(LINEAR)  # no weights: every float input is a parameter
+    two.write_text(LINEAR)  # without weights, every float input is a parameter
     assert cli(["train-step", str(two), "--train", "*", "-o", out]) == 0
     assert capsys.readouterr().err.splitlines()[0] == "trains: w, x"

@@ -1,4 +1,4 @@
-"""The table of traits has one row per op, and its rows are correct. No other module lists ops by name."""
+"""The table of traits has one row for each op, and the rows are correct. No other module contains lists of op names."""
 
 import ast
 from collections.abc import Iterator
@@ -89,7 +89,10 @@ def of_two(name: str, type_: str, constant: str) -> str:
 
 
 def is_declared_commutative(name: str) -> bool | None:
-    """Whether StableHLO's simplification moves the constant of `op(constant, x)`; None if the op has another form."""
+    """Whether StableHLO's simplification moves the constant of `op(constant, x)` to the right.
+
+    Returns None if the op does not have this form.
+    """
     for type_, constant in (("tensor<2xf32>", "[2.0, 3.0]"), ("tensor<2xi32>", "[2, 3]")):
         try:
             with context():
@@ -115,7 +118,10 @@ CORNERS = (0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan)
 
 @pytest.mark.parametrize("orders", [("any", "real"), ("any",)])
 def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
-    """Swaps operands for all special values of f64; ops with `any` are also tested on complex numbers."""
+    """Commutative ops give equal results with swapped operands, for all special values of f64.
+
+    Ops with the order `any` are tested on complex numbers, too.
+    """
     numbers = np.array(CORNERS)
     kind = "f64"
     if "real" not in orders:
@@ -152,7 +158,7 @@ def test_neutral_elements_change_nothing() -> None:
 N = 4
 F32, I32, I1, C64 = (f"tensor<{N}x{kind}>" for kind in ("f32", "i32", "i1", "complex<f32>"))
 FORMS = {
-    "_asin_acos_kernel": None,  # occurs only in the expansion of asin and acos
+    "_asin_acos_kernel": None,  # this op occurs only in the expansion of asin and acos
     "clamp": f"({F32}, {F32}, {F32}) -> {F32}",
     "compare": f"{{comparison_direction = #stablehlo<comparison_direction LT>}} : ({F32}, {F32}) -> {I1}",
     "complex": f"({F32}, {F32}) -> {C64}",
@@ -167,11 +173,14 @@ FORMS = {
     "reduce_precision": f"{{exponent_bits = 5 : i32, mantissa_bits = 3 : i32}} : ({F32}) -> {F32}",
     "select": f"({I1}, {F32}, {F32}) -> {F32}",
 }
-"""Forms of the elementwise ops that map neither f32 to f32 nor i32 to i32."""
+"""The attributes and types of the elementwise ops that map neither f32 to f32 nor i32 to i32."""
 
 
 def form(name: str) -> str | None:
-    """The text that applies an op to %f, %i, %p or %c, as its operand types require."""
+    """The text that applies an op to %f, %i, %p or %c, depending on its operand types.
+
+    Returns None if the op cannot be tested.
+    """
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
     for types_of_form in [FORMS[short]] if short in FORMS else types:
@@ -199,7 +208,10 @@ def function(lines: list[str]) -> str:
 
 
 def test_elementwise_ops() -> None:
-    """A change of one operand element changes only that element of the results. The forms imply equal shapes."""
+    """For elementwise ops, a change of one operand element changes only that element of the result.
+
+    The types in their texts are of equal shape.
+    """
     names = {name: line for name in sorted(ELEMENTWISE) if (line := form(name)) is not None}
     assert len(names) == len(ELEMENTWISE) - 1
     before = np.array([0.25, 0.5, 0.75, 0.125], np.float32), np.array([1, 2, 3, 5], np.int32)
@@ -215,7 +227,7 @@ def test_elementwise_ops() -> None:
 
 
 def test_views_move_elements() -> None:
-    """Each element of a view op's result is an element of an operand."""
+    """Each element of the result of a view op is an element of an operand."""
     x = np.arange(6.0).reshape(2, 3)
     t = "tensor<2x3xf64>"
     views = {
@@ -265,14 +277,14 @@ ALLOWED = {
     "tiduc/view/fold.py": "the names that say little in a picture",
     "tiduc/view/label.py": "the ops that are drawn small",
 }
-"""Files that may list op names, with the reason: the lists are not facts about ops."""
+"""Files that may contain lists of op names, each with the reason. The lists state no general facts about ops."""
 
 
 def op_lists(source: str) -> Iterator[tuple[int, list[str]]]:
-    """Literal collections of three or more op names, each with its line.
+    """Yields the literal collections of three or more op names in a source file, each with its line.
 
-    Collections are tuples, lists, sets, strings of words, and dicts from names to constants. A dict from names to
-    functions is a table of implementations, and the arguments of a call are a registration.
+    Collections are tuples, lists, sets, strings of words, and dicts from names to constants. Dicts from names to
+    functions are tables of implementations, and the arguments of a call are registrations; these do not count.
     """
     nodes = list(ast.walk(ast.parse(source)))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -303,7 +315,7 @@ def files() -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).parts
-            if not (parts[0] == "tiduc" and parts[1] in FOLDERS):  # not twice, since these folders are links
+            if not (parts[0] == "tiduc" and parts[1] in FOLDERS):  # the links are not listed twice
                 yield path
 
 

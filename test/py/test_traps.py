@@ -1,4 +1,4 @@
-"""Mistakes that other implementations of this design have made."""
+"""Known mistakes of other implementations of this design, which tiduc must not make."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tiduc.passes.rules import OPSET
 
 
 def program(body: str, outputs: str, inputs: str = "x") -> Any:
-    """A program on f64 scalars."""
+    """A program whose inputs and outputs are f64 scalars."""
     arguments = ", ".join(f'%{name}: {F64} {{tidu.name = "{name}"}}' for name in inputs.split())
     types = ", ".join([F64] * len(outputs.split(",")))
     return load(f"func.func @main({arguments}) -> ({types}) {{\n{body}\nreturn {outputs} : {types}\n}}")
@@ -40,11 +40,11 @@ TWO_OPS = f"{SAME_VALUE}\n%1 = stablehlo.negate %x : {F64}"
 
 @pytest.mark.parametrize(("body", "outputs"), [(SAME_VALUE, "%0, %0"), (TWO_OPS, "%0, %1")])
 def test_outputs_that_are_equal(body: str, outputs: str) -> None:
-    """The seeds of (-x, -x) are summed, whether both outputs are one value or two equal values."""
+    """The cotangents of equal outputs (-x, -x) are summed, whether the outputs are one value or two equal values."""
     p = program(body, outputs)
     compare(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
     compare(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
-    q = p.vjp()  # transposed again; the graph is linear in the seeds
+    q = p.vjp()  # transposes the graph again, which is linear in the seeds
     compare(run(q.jvp([1, 2]), [2.0, 1.0, 10.0, 3.0, 4.0])[-1:], [-7])
     compare(run(q.vjp([1, 2]), [2.0, 1.0, 10.0, 0.0, 0.0, 3.0])[-2:], [-3, -3])
 
@@ -62,13 +62,13 @@ def test_outputs_that_are_one_input() -> None:
 
 
 def test_an_output_that_is_another_output_s_operand() -> None:
-    """For the outputs (u, exp u), where u = x x, the seed of u and the cotangent through exp are summed."""
+    """For the outputs (u, exp u) with u = x x, the given cotangent of u and the cotangent through exp are summed."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}", "%0, %1")
     compare(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
 
 
 def test_reverse_over_reverse_seeds() -> None:
-    """Reverse over reverse of x^2 with the seeds 5 and 7 gives d/dx (2 x 5) * 7 = 70."""
+    """The VJP of the VJP of x^2 with the cotangents 5 and 7 gives d/dx (2 x 5) * 7 = 70."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}", "%0").vjp().vjp("x")
     compare(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
 
@@ -118,7 +118,9 @@ def test_stages_refuse_duplicate_arguments() -> None:
 
 
 def test_two_references_to_one_value_are_duplicates() -> None:
-    """An external and its definition are the same value. Two names of a value are the same value too."""
+    """Requesting a value twice is an error, also if it is once requested by a reference from another graph, or by a
+    second name.
+    """
     duplicate = graph(
         "F1",
         ["x"],
@@ -151,7 +153,7 @@ def outer(ref: str) -> str:
 
 @stage
 def times(view: Any, x: Any, value: Any) -> Any:
-    """The product of two values, in a new graph; `x` may be the key of an input of that graph."""
+    """The product of two values, in a new graph. `x` may also be the key of a new input of that graph."""
     b = OPSET.builder(view, view.fresh("G"))
     product = b.multiply(b.input(x, value.type) if isinstance(x, str) else x, value)
     b.finish([product])
@@ -169,7 +171,9 @@ BIND = '"tidu.bind"() {input = @L0.y, value = @S::@one} : () -> ()'
 @pytest.mark.parametrize("reload", [False, True])
 @pytest.mark.parametrize(("op", "expected"), [("add", 1.0), ("multiply", 2 * 3.0)])
 def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) -> None:
-    """The tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and d/dx [x * d/dy (x y)] = 2 x."""
+    """In nested derivatives, the tangents of the inner and the outer derivative are not confused: d/dx [x * d/dy (x +
+    y)] = 1, and d/dx [x * d/dy (x y)] = 2 x.
+    """
     view = view_of(inner(op) + ONE)
     first = linearize(view, [("F", "v")], ["y"], OPSET)
     (dv,) = first.outputs
@@ -196,7 +200,7 @@ def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) ->
     ids=["by reference", "as an input of the same key"],
 )
 def test_a_derivative_in_a_derivative_of_the_same_input(same_input: bool) -> None:
-    """d/dx [x * d/dx (x x)] = 4 x."""
+    """Nested derivatives with respect to one input do not confuse tangents: d/dx [x * d/dx (x x)] = 4 x."""
     square = graph("F", ["x"], f"%0 = stablehlo.multiply %x, %x : {F64}\n" + named("%0", "v"), ["%0"])
     view = view_of(square, ONE)
     first = linearize(view, [("F", "v")], ["x"], OPSET)
@@ -214,14 +218,14 @@ def test_two_linearizations_share_no_keys() -> None:
         two = linear_transpose(view, one, OPSET)
         keys |= {*one.keys, *two.keys}
         assert len(keys) == 3 * count
-    view = view_of(str(view.module))  # neither after the text is parsed again
+    view = view_of(str(view.module))  # keys are also distinct after the text is parsed again
     one = linearize(view, [("F0", "p3")], ["a", "x"], OPSET)
     two = linear_transpose(view, one, OPSET)
     assert not keys & {*one.keys, *two.keys}
 
 
 def test_two_linearizations_do_not_merge() -> None:
-    """Linear graphs with fresh inputs are not merged: each has its own tangent."""
+    """Two linearizations of one value are not merged, because each has its own tangent as input."""
     view = view_of(EXP_AX)
     one, two = (linearize(view, [("F0", "p3")], ["x"], OPSET) for _ in range(2))
     wanted = [*one.outputs, *two.outputs]
@@ -238,7 +242,7 @@ def test_two_linearizations_do_not_merge() -> None:
     ],
 )
 def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
-    """An input with a name like a fresh key is not mistaken for a tangent or cotangent."""
+    """An input whose name looks like the key of a tangent or cotangent is not mistaken for it."""
     p = load(f"""
     func.func @main(%x: {F64} {{tidu.name = "x"}}, %t: {F64} {{tidu.name = "{name}"}}) -> ({F64}, {F64}) {{
       %0 = stablehlo.multiply %x, %t : {F64}
@@ -250,14 +254,16 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
 
 
 def test_a_name_whose_keys_are_taken() -> None:
-    """If the caller names the graph, a fresh key may equal an input's key. This is refused."""
+    """If the caller's name for the graph gives a key that an input already has, the request is refused."""
     view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))
     with pytest.raises(TiducError, match="mine.x"):
         linearize(view, [("F", "mine.x")], ["x"], OPSET, name="mine")
 
 
 def test_derivatives_of_a_program_read_again() -> None:
-    """The text of a derivative is an ordinary program. Keys of the derivative have no special meaning in it."""
+    """The text of a derivative can be loaded as an ordinary program, in which the derivative's keys have no special
+    meaning.
+    """
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
     second = load(str(load(str(p.jvp())).jvp("x")))
     compare(run(second, [2.0, 1.0, 1.0])[-1:], [12])

@@ -1,4 +1,6 @@
-"""Signatures have precise types: the number of `Any` only decreases, and the stubs of MLIR's bindings are correct."""
+"""Signatures have precise types: the number of types with `Any` may only decrease, and the stubs of MLIR's bindings are
+correct.
+"""
 
 import ast
 import subprocess
@@ -27,11 +29,14 @@ STUBS = ROOT / "typings" / "torch_mlir" / "_mlir_libs"
 IREE_STUBS = ROOT / "typings" / "iree" / "compiler" / "_mlir_libs"
 
 MOST_PARAMETERS, MOST_RETURNS = 105, 457
-"""Limits for the parameters and results whose types contain `Any`. Lower them after each change that removes some."""
+"""The most parameters and results whose types may contain `Any`.
+
+Lower these limits after each change that removes some.
+"""
 
 
 def annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The types of all parameters and results in a file, each with its kind."""
+    """Yields the types of all parameters and results in a file, each after its kind, "parameters" or "results"."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = node.args
@@ -44,7 +49,7 @@ def annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def holds_any(annotation: ast.expr) -> bool:
-    """Whether a type contains `Any`, other than as the element type of a NumPy array."""
+    """Whether a type contains `Any`. `Any` as the element type of a NumPy array does not count."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return holds_any(ast.parse(annotation.value, mode="eval").body)
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith(("dtype", "NDArray")):
@@ -55,7 +60,7 @@ def holds_any(annotation: ast.expr) -> bool:
 
 
 def counted() -> tuple[Counter[str], Counter[str]]:
-    """The number of types in signatures by kind, and the number of those that contain `Any`."""
+    """For each kind, the number of types in signatures, and the number of those that contain `Any`."""
     every: Counter[str] = Counter()
     some: Counter[str] = Counter()
     for folder in FOLDERS:
@@ -108,7 +113,7 @@ def test_stubs_fit_the_bindings(module: object, stub: Path) -> None:
 
 @pytest.mark.slow
 def test_stubs_are_generated(tmp_path: Path) -> None:
-    """The command in the docstring of `typings/generate.py` generates the stubs in the tree."""
+    """The command in the docstring of `typings/generate.py` generates the stubs that are in the source tree."""
     pytest.importorskip("nanobind")
     (tmp_path / "generate.py").write_text((ROOT / "typings" / "generate.py").read_text())
     subprocess.run([sys.executable, str(tmp_path / "generate.py")], check=True, capture_output=True)
@@ -119,21 +124,23 @@ def test_stubs_are_generated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["input", "finish", "finish_linear", "sum", "view", "notes", "reapply"])
 def test_an_emitter_of_mlir_has_no_graph(name: str) -> None:
-    """`IrEmitter` and the emitters of backends do not inherit methods that only work on graphs."""
+    """`IrEmitter` and the emitters of backends do not have methods that work only on graphs."""
     for emitter in (IrEmitter, RegionBuilder, Emitter):
         assert not hasattr(emitter, name)
     assert name in ("view", "notes") or hasattr(StablehloBuilder, name)
 
 
 def test_both_carriers_emit_the_same_ops() -> None:
-    """Graphs and MLIR both have all methods of `StablehloOps`, and both carriers implement the whole protocol."""
+    """The builder of graphs and the emitter of MLIR both implement all methods of the protocol `StablehloOps`."""
     assert issubclass(StablehloBuilder, StablehloOps) and issubclass(Emitter, StablehloOps)
     assert not StablehloBuilder.__abstractmethods__ and not Emitter.__abstractmethods__
     assert StablehloOps.__abstractmethods__ == {"emit", "emit_all", "size"}
 
 
 def test_ports_say_where_they_are_in_the_graphs() -> None:
-    """In a program and in its derivatives, an input has a key and an output has a value."""
+    """In a program and its derivatives, each input port has the key of its input in the graphs, and each output port
+    has its value.
+    """
     text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
     program = load(text)
     for each in (program, program.jvp(), program.vjp(), program.jacobian(), program.batch({"x": 0}, 2)):
@@ -142,7 +149,7 @@ def test_ports_say_where_they_are_in_the_graphs() -> None:
 
 
 def test_public_classes_have_names_of_their_own() -> None:
-    """Readers of other files, and searches, would confuse two public classes with the same name."""
+    """All public classes have distinct names. Otherwise, readers and searches would confuse them."""
     places: dict[str, list[str]] = {}
     paths = {path.resolve() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
     for path in sorted(paths):

@@ -1,4 +1,4 @@
-"""Untrusted files of all kinds except `.pt2`: they cannot run code, read other files, or exceed limits."""
+"""Untrusted files of all kinds except `.pt2`: they cannot run code, read other files, or exceed limits of resources."""
 
 import io
 import os
@@ -39,7 +39,10 @@ for path in (good, bad):
         except tiduc.TiducError as error:
             print(error.message)
 """
-"""A script that reads a good file, so that libraries load, and then both files. It fails if the process does more."""
+"""A script that reads a good file, so that libraries are loaded, and then the good and the bad file.
+
+It fails if the process does more than read them.
+"""
 
 
 class Evil:
@@ -50,7 +53,7 @@ class Evil:
 
 
 def arrays(suffix: str) -> bytes:
-    """The bytes of a file with one array."""
+    """The bytes of a file of this kind that contains one array."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"x{suffix}"
         tiduc.write_weights(path, {"w": np.arange(3, dtype=np.float32)})
@@ -115,9 +118,9 @@ REFUSED: dict[Callable[[], tuple[bytes, bytes]], str] = {
     irpa: "not a file of arrays",
     onnx: "cannot read the arrays of",
     jaxexport: "not a serialized export of JAX",
-    mlir: "read",  # reading a program with a call does not run the call
+    mlir: "read",  # the file is read, which does not run the call
 }
-"""Functions that return the bytes of a good and of a bad file, and the error message for the bad file."""
+"""Functions that return the bytes of a good and of a bad file, each with the error message for the bad file."""
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
@@ -180,7 +183,7 @@ except ZeroDivisionError:
 
 
 def test_a_compiled_module_is_no_program(tmp_path: Path) -> None:
-    """Commands that read a program do not load machine code."""
+    """Functions that read a program refuse a compiled module, and do not load its machine code."""
     path = tmp_path / "model.vmfb"
     path.write_bytes(b"PK")
     with pytest.raises(TiducError, match="unknown kind of file"):
@@ -205,7 +208,7 @@ def test_an_import_that_takes_all_memory() -> None:
 
 
 def external(folder: Path, location: str, element: str) -> Path:
-    """The path of a model that adds an array from an external file."""
+    """The path of an ONNX model that adds an array to its input. The array is in an external file."""
     onnx = pytest.importorskip("onnx")
     kind = onnx.TensorProto.DataType.Value(element)
     tensor = onnx.TensorProto(name="w", data_type=kind, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
@@ -218,7 +221,7 @@ def external(folder: Path, location: str, element: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("element", ["FLOAT", "INT64"])  # become inputs, or remain external
+@pytest.mark.parametrize("element", ["FLOAT", "INT64"])  # become inputs, or remain external arrays
 @pytest.mark.parametrize("kind", ["above", "absolute", "link", "folder", "device", "pipe"])
 def test_arrays_outside_of_the_model_s_folder(kind: str, element: str, tmp_path: Path) -> None:
     secret, folder = tmp_path / "secret.bin", tmp_path / "model"
@@ -250,7 +253,7 @@ def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
 
 
 def malformed(kind: str) -> bytes:
-    """The bytes of a model that adds an array to its input. It has a fault of this kind."""
+    """The bytes of a malformed ONNX model, which adds an array to its input and has the fault `kind`."""
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     w = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
@@ -352,7 +355,11 @@ for at in range(90, 130):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_bytecode_that_asks_for_more_memory_than_there_is() -> None:
-    """Replaces numbers by a large 64-bit number. At some positions, MLIR reserves memory for that many items."""
+    """Bytecode that requests too much memory is refused.
+
+    The test replaces numbers in bytecode by a large 64-bit number; at some positions, MLIR reserves memory for that
+    many items.
+    """
     done = subprocess.run(
         [sys.executable, "-c", LARGE_NUMBERS], capture_output=True, text=True, timeout=120, check=False
     )

@@ -42,7 +42,7 @@ def vmfb() -> bytes:
 
 
 def saying(signature: str) -> str:
-    """The text of a program whose stored signature is this text."""
+    """The text of `PROGRAM` with `signature` as its stored signature."""
     escaped = signature.replace("\\", "\\5C").replace('"', "\\22")
     said = f'attributes {{iree.reflection = {{"tiduc.signature" = "{escaped}"}}}} {{'
     return PROGRAM.replace("{", said, 1)
@@ -98,7 +98,11 @@ def test_names_of_arguments_are_not_read_as_declarations() -> None:
 
 
 def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
-    """Changed bytes in IREE's part of a module lead to a result, an error, or the death of the worker."""
+    """If bytes in IREE's part of a module are changed, a call in a worker gives a result, an error, or the end of the
+    worker.
+
+    The caller survives in each case.
+    """
     generator = random.Random(0)
     part, start = next(parts(vmfb))
     outcomes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The reports in docs/upstream/ can be reproduced: their commands, run verbatim, show the fault with only IREE."""
+"""The bug reports in docs/upstream/ are reproducible: their commands, run verbatim and with only IREE, show the bug."""
 
 import random
 import re
@@ -28,7 +28,7 @@ WITNESSES = {
 
 
 def report(name: str) -> Path:
-    """The file of the report about this witness."""
+    """The path of the bug report about the witness with this name."""
     return FOLDER / (re.sub(r"\W+", "_", name) + ".md")
 
 
@@ -36,7 +36,10 @@ REPORTS = sorted(name for name in WITNESSES if report(name).is_file())
 
 
 def sampled() -> list[object]:
-    """All reports. Ten of them run in the second ring, and one of the ten also in the first ring."""
+    """All reports as test parameters.
+
+    Ten of them run in the second ring of tests, and one of these also runs in the first ring.
+    """
     ten = random.Random(42).sample(REPORTS, 10)
     marks = {name: [pytest.mark.slow, pytest.mark.more] for name in ten} | {ten[0]: []}
     return [pytest.param(name, marks=marks.get(name, [pytest.mark.slow])) for name in REPORTS]
@@ -87,7 +90,7 @@ def test_a_report_reproduces(name: str, tmp_path: Path) -> None:
 
 
 def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Runs a command of a report in a shell, with the tools of this environment."""
+    """Runs a command of a report in a shell, with the tools of this Python environment."""
     tools = Path(sys.executable).parent, Path(find_tool("iree-compile")).parent
     path = ":".join([*map(str, tools), "/usr/local/bin:/usr/bin:/bin"])
     shell = shutil.which("sh") or "sh"
@@ -103,7 +106,7 @@ def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def agrees(witness: Witness, files: list[Path]) -> bool:
-    """Whether the results in these files are those that the specification requires."""
+    """Whether the results in these files are the results that the specification requires."""
     expected = witness.results()
     found = [np.load(file) for file in files]
     typed = [

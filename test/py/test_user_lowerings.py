@@ -1,4 +1,4 @@
-"""Faulty rules of users, and lowerings of users' ops: messages and values."""
+"""Faulty rules of users, and lowerings of users' ops: error messages and values."""
 
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,9 @@ def elementwise(*partials: Any) -> Any:
     ],
 )
 def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> None:
-    """The message has the op, its location and the line of the rule.
+    """If a rule fails, the message contains the op, its location and the line of the rule.
 
-    A rule that returns nothing is an error, not a zero.
+    A rule that returns nothing is an error, and does not mean a zero derivative.
     """
     declare(mine)
     rule = rf"-:2:7: error: the rule for foreign.erfcx {message}.* \(.*test_user_lowerings.py:\d+\)"
@@ -90,7 +90,7 @@ def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> 
 
 
 def test_zero_is_explicit(mine: OpSet) -> None:
-    """A rule returns a zero derivative as zeros. As a partial derivative, it may be None."""
+    """A rule for a zero derivative must return zeros, but in a list of partial derivatives, None stands for zero."""
     text = function(
         ' %y = "foreign.f"(%x, %z) : (tensor<f64>, tensor<f64>) -> tensor<f64>',
         "%x: tensor<f64>, %z: tensor<f64>",
@@ -108,7 +108,7 @@ def test_zero_is_explicit(mine: OpSet) -> None:
 
 
 def add_lowering(opset: OpSet) -> None:
-    """Adds a lowering erfcx(x) = x^2 / 2, in which another custom op computes the sum."""
+    """Adds a lowering erfcx(x) = x^2 / 2, in which another custom op, with its own lowering, halves the square."""
     opset.elementwise("foreign.erfcx", lambda b, x, y: x)
 
     @opset.lowering("foreign.erfcx")
@@ -122,7 +122,10 @@ def add_lowering(opset: OpSet) -> None:
 
 
 def test_lowerings_run(mine: OpSet) -> None:
-    """IREE, XLA and the interpreter run the lowering. Derived programs keep the custom op until they are compiled."""
+    """IREE, XLA and the reference engine run lowered custom ops.
+
+    Derived programs contain the custom op until they are compiled.
+    """
     add_lowering(mine)
     program, x = tiduc.load(FOREIGN, opset=mine), np.array(3.0)
     assert '"foreign.erfcx"' in str(program.grad(value=True))
@@ -132,7 +135,10 @@ def test_lowerings_run(mine: OpSet) -> None:
 
 
 def test_lowerings_in_regions_and_of_calls(mine: OpSet) -> None:
-    """An op in a loop, an op with dynamic dimensions, and a custom call are lowered. Equal ops share a function."""
+    """Custom ops in loops, custom ops with dynamic dimensions, and custom calls are lowered.
+
+    Equal ops share one function.
+    """
     add_lowering(mine)
 
     @mine.lowering("stablehlo.custom_call @mine.twice")
@@ -214,7 +220,10 @@ def test_lowerings_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_rules_that_fail_on_the_command_line(tmp_path: Path) -> None:
-    """The command prints one diagnostic with the rule's line and no traceback, and a warning for a misspelt rule."""
+    """If a rule fails, the command prints one diagnostic with the line of the rule and without a traceback.
+
+    It prints a warning for a misspelt op name.
+    """
     (tmp_path / "f.mlir").write_text(FOREIGN)
     (tmp_path / "c.mlir").write_text(CUBE)
     for text, file, message in (
