@@ -1,4 +1,7 @@
-"""Users' rules for ops of any dialect, for callee names, and in place of built-in rules; and how rules are loaded."""
+"""Users' rules: for ops of any dialect, for names of called functions, and in place of built-in rules.
+
+The loading of rules is tested, too.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -49,7 +52,7 @@ def test_an_op_is_replaced_once(mine: OpSet) -> None:
 
 
 def test_a_form_replaces_the_old_rule(mine: OpSet) -> None:
-    """The transpose of the old rule is removed."""
+    """A user's rule for an op replaces all rules of the op, also the old transpose rule."""
     mine.elementwise("stablehlo.reverse", lambda b, x, y: b.constant(3, x.type))
     assert "stablehlo.reverse" not in mine.transpose_rules
     mine.refuse("not here", "stablehlo.add")
@@ -72,7 +75,7 @@ def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
 
 
 def test_composite(mine: OpSet) -> None:
-    """Derived programs keep the composite with its decomposition, and its rule applies at every order."""
+    """A rule for a composite applies at each order. Derived programs contain the composite and its decomposition."""
     mine.elementwise("stablehlo.composite @my.cube", three_squares)
     program = tiduc.load(CUBE, opset=mine)
     check_rule(CUBE, np.array([0.3, -0.7, 1.1]), opset=mine)
@@ -84,7 +87,7 @@ def test_composite(mine: OpSet) -> None:
 
 
 def test_linear_composite(mine: OpSet) -> None:
-    """The JVP of a linear composite is the composite, applied to tangents."""
+    """The JVP of a composite with a linear rule applies the composite to the tangents."""
 
     @mine.linear("stablehlo.composite @my.swap", [0])
     def swap(b: Any, op: Any, ct: Any) -> list[Any]:
@@ -104,11 +107,11 @@ def test_linear_composite(mine: OpSet) -> None:
     check_rule(text, np.array([0.3, -0.7, 1.1]), opset=mine)
     assert str(program.vjp()).count('composite "my.swap"') == 2
     names = [str(program.vjp()).count(f"stablehlo.{op} ") for op in ("reverse", "exponential")]
-    assert names == [1, 1]  # the only reverse is in the decomposition
+    assert names == [1, 1]  # the decomposition contains the only reverse
 
 
 def test_custom_call_target(mine: OpSet) -> None:
-    """A rule for an unknown target does not apply to other targets."""
+    """A rule for the target of a custom call applies to this target only."""
     text = unary("stablehlo.custom_call @mine.erfcx(%x)")
     with pytest.raises(tiduc.Unsupported, match="stablehlo.custom_call"):
         tiduc.load(text).jvp()
@@ -130,7 +133,7 @@ def test_a_built_in_target_is_replaced(mine: OpSet) -> None:
 
 
 def test_unregistered_dialects(mine: OpSet) -> None:
-    """Ops of unregistered dialects are accepted only if the rules mention the dialect."""
+    """Ops of an unregistered dialect are accepted only if the op set has a rule for an op of that dialect."""
     with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
         tiduc.load(FOREIGN, opset=mine)
     mine.elementwise("foreign.erfcx", lambda b, x, y: b.multiply(x, y))
@@ -168,7 +171,7 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_stop_gradient() -> None:
-    """In both modes, the derivative of x stop(x) is stop(x) dx. Its second derivative is zero."""
+    """The derivative of x stop(x) is stop(x) dx in both modes, and the second derivative is zero."""
     program, x = tiduc.load(STOPPED), np.array(1.5)
     compare(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
     compare(evaluate(str(program.grad()), [x]), [1.5])
@@ -176,7 +179,7 @@ def test_stop_gradient() -> None:
 
 
 def test_stop_gradient_survives() -> None:
-    """The marker survives native passes, printing and parsing."""
+    """`stop_gradient` still has its effect after MLIR's passes, printing and parsing."""
     module = tiduc.parse(STOPPED)
     tiduc.run_pipeline(
         module, "canonicalize,cse,inline,symbol-dce,func.func(stablehlo-aggressive-simplification)"
@@ -251,7 +254,7 @@ def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_context_is_not_changed() -> None:
-    """A refused file does not change the context."""
+    """Loading a file that is refused does not change the settings of the MLIR context."""
     before = context().allow_unregistered_dialects
     with pytest.raises(tiduc.ParseError):
         tiduc.load(FOREIGN.replace("foreign.", "strange."))
@@ -260,7 +263,7 @@ def test_the_context_is_not_changed() -> None:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_zeros_are_symbolic(mine: OpSet, mode: str) -> None:
-    """Rules may return constant zeros. Graphs remain valid, because such constants become symbolic zeros."""
+    """Rules may return constant zeros, which become symbolic zeros. The graphs remain valid."""
     mine.linearize("stablehlo.custom_call @flat")(lambda b, op, dx: [b.zeros_like(op.result)])
     mine.linear("stablehlo.custom_call @half", [0])(lambda b, op, ct: [b.zeros_like(op.operands[0])])
     for name in ("flat", "half"):

@@ -1,4 +1,4 @@
-"""The dialect's verifiers: each malformed case is refused at its location, with the reason."""
+"""The verifiers of the dialect refuse each malformed module at its location, with the reason."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LINEAR = "tidu.input_of = [@F::@x], tidu.output_of = [@F::@y], tidu.active_outpu
 
 
 def graph(*lines: str, name: str = "G", keys: str = "@x", attributes: str = "", arguments: str = "%x") -> str:
-    """The text of a graph of f64 scalars. Line 2 has the arguments, and `lines` start on line 3."""
+    """The text of a graph of f64 scalars. The arguments are on line 2, and `lines` start on line 3."""
     typed = ", ".join(f"{x}: tensor<f64>" for x in arguments.split())
     header = f"^bb0({typed}):" if typed else "^bb0:"
     more = f", {attributes}" if attributes else ""
@@ -86,7 +86,7 @@ def test_outputs_of_several_types() -> None:
 
 
 INVALID = {
-    # kind of fault: text, line, message
+    # kind of fault: text, line of the error, message
     "no name": (
         '"tidu.graph"() ({\n^bb0:\n"stablehlo.return"() : () -> ()\n}) {inputs = []} : () -> ()',
         1,
@@ -248,7 +248,7 @@ def test_invalid(name: str) -> None:
 
 EMPTY = '"tidu.graph"() ({\n^bb0:\n"stablehlo.return"() : () -> ()\n}) {sym_name = "G"} : () -> ()'
 MALFORMED = {
-    # the verifiers read these attributes before MLIR has checked their presence and kind
+    # The verifiers read these attributes before MLIR has checked that they exist and have the right kind.
     "no input keys": EMPTY,
     "input keys that are no array": EMPTY.replace("}", ", inputs = @x}", 2).replace(", inputs = @x", "", 1),
     "an external of nothing": graph('%e = "tidu.external"() : () -> tensor<f64>', returns("%e")),
@@ -271,7 +271,7 @@ def test_malformed(name: str) -> None:
 
 
 def test_a_value_of_another_graph() -> None:
-    """Graphs are isolated: a value of another graph can only be used through a reference."""
+    """Graphs are isolated: a graph can use a value of another graph only by a reference."""
     with pytest.raises(ParseError, match="use of undeclared SSA value name"):
         parse(f"{graph(negate('%0', '%x'), returns('%0'))}\n{graph(returns('%0'), name='H')}")
 

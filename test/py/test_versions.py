@@ -1,4 +1,6 @@
-"""Versions: tiduc's version without an installation, and a warning if IREE's version is not the records' version."""
+"""tiduc's version without an installation, and the warning if IREE's version is not the one with which tiduc was
+tested.
+"""
 
 import re
 import subprocess
@@ -28,7 +30,10 @@ def test_a_checkout_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_installed_version_of_iree_is_that_of_the_records() -> None:
-    """If this fails, docs/iree_versions.md lists the steps to take."""
+    """The installed IREE has the recorded version.
+
+    If this test fails, docs/iree_versions.md lists the steps to take.
+    """
     versions.warn_of_another_version.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -42,7 +47,7 @@ def test_another_version_warns_once(
     installed: str | None, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found(package: str) -> str:
-        if installed is None:  # a build of IREE that pip does not know
+        if installed is None:  # a build of IREE that is not installed by pip
             raise PackageNotFoundError(package)
         return installed if package == "iree-base-compiler" else SEEN
 
@@ -58,7 +63,7 @@ def test_another_version_warns_once(
 
 
 def test_prose(tmp_path: Path) -> None:
-    """The list of sentences finds a bad opening and a private word, with their lines."""
+    """test/prose.py lists a sentence with a bad first word and a private word, with their lines."""
     code = '"""Of lists the first."""\n\nx = 1  # settles the loop\n"""A line."""\n'
     path = tmp_path / "example.py"
     path.write_text(code)

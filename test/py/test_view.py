@@ -1,4 +1,4 @@
-"""Pictures: how graphs are read, folded and drawn; test_view_page.py opens the page in a browser."""
+"""Pictures of graphs: reading, folding and drawing. test_view_page.py opens the page in a browser."""
 
 import subprocess
 import sys
@@ -71,7 +71,7 @@ def test_externals_lead_to_the_graph_that_owns_them(tmp_path: Path) -> None:
 def test_a_bound_input_stands_for_a_value(tmp_path: Path) -> None:
     shown = view(str(EXAMPLES / "mlp_f32.mlir"), "--derivative", "grad")
     assert "∂ @main::@v0 = 1" in shown
-    (tmp_path / "f.mlir").write_text(TWICE)  # the cotangents of x are summed first
+    (tmp_path / "f.mlir").write_text(TWICE)  # the cotangents of both reads of x are summed first
     shown = view(str(tmp_path / "f.mlir"), "--derivative", "vjp")
     assert "::@v0  [bind]" in shown and "graph @S0" in shown
 
@@ -85,7 +85,7 @@ def test_regions_and_calls_open() -> None:
     ]
     assert read == [("a", "while")]
     shown = view(str(EXAMPLES / "transformer_f32.mlir"))
-    assert shown.count("\nfunction @_var ") == 1  # although it is called three times
+    assert shown.count("\nfunction @_var ") == 1  # one scene, although it is called three times
 
 
 def test_a_reference_to_another_file(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_reference_to_another_file(tmp_path: Path) -> None:
 
 
 def test_a_reference_to_itself_is_shown_as_one(tmp_path: Path) -> None:
-    """Other commands refuse such a reference; `view` draws it."""
+    """`view` draws a reference to itself, which other commands refuse."""
     (tmp_path / "f.mlir").write_text(CIRCLE)
     assert "a reference to itself" in view(str(tmp_path / "f.mlir"))
 
@@ -155,7 +155,7 @@ def picture_of_named(source: str, name: str) -> Picture:
 
 
 def test_without_graphviz(tmp_path: Path) -> None:
-    """Text and DOT need no library. For a picture, the message names the package to install."""
+    """Without Graphviz, text and DOT can be written. For a picture, the message names the package to install."""
     (tmp_path / "pygraphviz.py").write_text("raise ImportError('not here')\n")
     import os
 
@@ -249,7 +249,10 @@ def test_completion() -> None:
 
 
 def test_memory_is_a_chart(tmp_path: Path) -> None:
-    """The chart has a point and a label for each peak that `explain --memory` lists. Labels do not overlap."""
+    """The chart of memory has a point and a label for each peak that `explain --memory` lists.
+
+    The labels do not overlap.
+    """
     file = str(EXAMPLES / "convnet_f32.mlir")
     rows = view(file, "--memory").splitlines()[1:]
     assert run(["view", file, "--memory", "-o", str(tmp_path / "memory.svg")]) == 0

@@ -1,4 +1,4 @@
-"""Folding: repeated ops become one box, no op is lost, and the chosen repeats are the best."""
+"""Folding of repeated ops into boxes: no op is lost, and the chosen repetitions save the most boxes."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ def test_layers_are_folded() -> None:
     assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
         "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
     ]  # fmt: skip
-    # A layer ends where a single value leaves it.
+    # A layer ends at an op with only one result that later ops read.
     assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
     assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
 
@@ -57,13 +57,13 @@ def test_many_layers_in_a_row_are_one_box() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["sgd_mlp.mlir"],  # independent parts side by side
-        ["convnet_f32.mlir", "--derivative", "jet"],  # several parts read twenty inputs
+        ["sgd_mlp.mlir"],  # has independent parts, which are drawn side by side
+        ["convnet_f32.mlir", "--derivative", "jet"],  # has several parts that read twenty inputs
         ["convnet_f32.mlir", "--derivative", "hvp"],  # has many arrows from other graphs
     ],
 )
 def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
-    """With labels of 10 pixels, the first page fits into the drawing area of a window of 1600 x 1000 pixels."""
+    """With labels of 10 pixels, the first page fits into the drawing area of a window with 1600 x 1000 pixels."""
     page = tmp_path / "f.html"
     assert run(["view", str(EXAMPLES / command[0]), *command[1:], "-o", str(page)]) == 0
     drawn = page.read_text().partition('"drawn"')[2]
@@ -72,7 +72,10 @@ def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
 
 
 def test_still_pictures_show_ops() -> None:
-    """A gradient's PNG shows ops of the program and ops of the transpose. The page, which opens parts, has parts."""
+    """A PNG of a VJP shows the ops of the program and of the transpose.
+
+    A page shows parts instead, because a reader can open them.
+    """
     program = tiduc.load(EXAMPLES / "mlp_f32.mlir")
     derived, module = program.vjp(), program.view.module
     assert derived.graphs is module
@@ -87,7 +90,7 @@ def test_still_pictures_show_ops() -> None:
         assert bool(parts) != still
         if still:
             assert boxes[0].count("dot_general") == 3 and boxes[1].count("dot_general") == 6
-        else:  # the numbers of the parts of each scene leave out none
+        else:  # the parts of each scene are numbered consecutively
             for names_of in boxes:
                 numbers = [re.fullmatch(r"part (\d+) of (\d+)", name) for name in names_of]
                 found = [tuple(map(int, match.groups())) for match in numbers if match]
@@ -102,7 +105,9 @@ def test_very_many_externals_are_counted(tmp_path: Path) -> None:
 
 
 def test_folds_within_folds() -> None:
-    """A sequence occurs twice in each layer. The scene of a layer contains the sequence's box."""
+    """Folds are nested: if a sequence of ops occurs twice in each layer, the scene of the layer contains the box of the
+    sequence.
+    """
     picture = picture_of(blocks_of(6), (0,))
     fold(picture, large=10)
     kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
@@ -125,7 +130,7 @@ def test_folding_loses_no_op() -> None:
         box.name in ("broadcast_in_dim", "convert", "reshape") for box in whole.scenes["@main"].boxes.values()
     )
     assert ops(folded, "@main") == ops(whole, "@main") - quiet
-    assert len(folded.scenes["@main"].boxes) < 60  # boxes that are visible at once
+    assert len(folded.scenes["@main"].boxes) < 60  # the boxes that are visible at the same time
     ids = [box.id for box in folded.boxes()]
     assert len(ids) == len(set(ids))
     there = set(ids)
@@ -138,7 +143,9 @@ def test_small_graphs_are_left_alone() -> None:
 
 
 def worth(letters: str) -> int:
-    """The best saving by a repeat of at least two letters, by exhaustive search."""
+    """The largest number of letters that folding one repeated substring of at least two letters can save, by exhaustive
+    search.
+    """
     best = 0
     for length in range(2, len(letters) // 2 + 1):
         for start in range(len(letters) - length + 1):

@@ -1,4 +1,4 @@
-"""The page of `tiduc view -o OUT.html` in a headless browser: folds, search, pan, zoom, hover, links."""
+"""The page of `tiduc view -o OUT.html` in a headless browser: folds, search, pan, zoom, hover and links."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, as installed on this machine or by `playwright install chromium`."""
+    """Chromium, which is installed on this machine or by `playwright install chromium`."""
     playwright = pytest.importorskip("playwright.sync_api")
     there = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as started:
@@ -29,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of the transformer, of the perceptron's VJP, and of the transformer's VJP."""
+    """The paths of three pages: the transformer, the VJP of the perceptron, and the VJP of the transformer."""
     folder = tmp_path_factory.mktemp("pages")
     files = {}
     for name, arguments in {
@@ -44,7 +44,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def open_page(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
-    """Opens a page; the test fails on a script error, or if the page requests another file."""
+    """A function that opens a page.
+
+    The test fails if a script raises an error, or if the page requests another file.
+    """
     wrong: list[str] = []
     context = browser.new_context(viewport={"width": 1400, "height": 900})
 
@@ -131,7 +134,7 @@ def test_search(open_page: Any) -> None:
     page.wait_for_selector("#stage .found")
     assert page.locator("#stage .found").get_attribute("aria-label").startswith("dot_general 2x4x16x16xf32")
     assert "over [3] x [3]" in page.inner_text("#about")
-    page.fill("#search", "stablehlo.rsqrt")  # search opens the fold that contains it
+    page.fill("#search", "stablehlo.rsqrt")  # search opens the fold that contains the found op
     assert page.inner_text("#count") == "1 box"
     page.press("#search", "Enter")
     page.wait_for_function("document.getElementById('path').textContent.includes('3 times')")
@@ -186,9 +189,9 @@ def test_a_derivative_begins_beside_the_program(open_page: Any) -> None:
     assert page.inner_text("#path") == "all graphs"
     clusters = [box.bounding_box() for box in page.locator("#stage g.cluster").all()]
     primal, derivative = clusters[:2]
-    assert primal["x"] + primal["width"] < derivative["x"]  # side by side
+    assert primal["x"] + primal["width"] < derivative["x"]  # the graphs are side by side
     assert page.locator("#stage g.edge path[stroke-dasharray]").count() > 5
-    # The transposed graph runs from bottom to top: the seed is below the cotangent of an input.
+    # The transposed graph is drawn from bottom to top: the seed is below the cotangent of an input.
     seed, cotangent = (box_named(page, name).bounding_box() for name in ("T0.v0", "∂ @main::@params['w1']"))
     assert seed["y"] > cotangent["y"]
 

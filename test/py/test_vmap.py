@@ -1,4 +1,7 @@
-"""Compares Program.batch with jax.vmap: axes, names, nesting, loops, examples, gradients; and `tiduc batch`."""
+"""`Program.batch` compared with `jax.vmap`: axes, names, nesting, loops, examples and gradients.
+
+`tiduc batch` is tested, too.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,7 +39,10 @@ X, W, N = RNG.standard_normal(3), RNG.standard_normal((3, 2)), np.int32(2)
 
 
 def stacked(x: Any, axis: int | None, size: int) -> Any:
-    """Different arrays like x, stacked along a new dimension `axis`; x itself if `axis` is None."""
+    """An array of `size` different arrays like x, stacked along the new dimension `axis`.
+
+    Returns x if `axis` is None.
+    """
     if axis is None:
         return np.asarray(x)
     many = np.stack([np.asarray(x) + i for i in range(size)], axis)
@@ -71,7 +77,7 @@ def test_axes_by_name() -> None:
 
 
 def test_nested() -> None:
-    """A batch of a batch, and its gradient; the inner batch dimension is the second dimension."""
+    """A batch of a batch of a gradient equals nested `jax.vmap`. The inner batch dimension is the second dimension."""
 
     def loss(x: Any, w: Any) -> Any:
         return jnp.sum(jnp.sin(x @ w))
@@ -86,7 +92,9 @@ def test_nested() -> None:
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_loops(counted: bool) -> None:
-    """A loop with a static trip count, and a loop whose trip count differs within a batch."""
+    """Batched loops equal those of `jax.vmap`: a loop with a static trip count, and one whose trip count differs
+    between examples.
+    """
 
     def function(x: Any, w: Any) -> Any:
         if counted:
@@ -103,7 +111,7 @@ def test_loops(counted: bool) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "convnet", "transformer"])
 def test_gradients_of_the_examples(name: str) -> None:
-    """Gradients of a batch of three, with shared parameters, equal those of jax.vmap(jax.grad)."""
+    """Gradients of a batch of three examples with shared parameters equal those of `jax.vmap(jax.grad(...))`."""
     model = script("models").MODELS[name]
     with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
         count = sum(key.startswith("input.") for key in stored.files)
@@ -188,7 +196,7 @@ def test_axes_as_text() -> None:
 
 
 def test_programs_from_modules_can_be_batched() -> None:
-    """A program that returns an input and a constant can be batched."""
+    """A program that returns an input and a constant, and that was created from a module, can be batched."""
     text = """
     func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
       %0 = stablehlo.constant dense<3.0> : tensor<f32>

@@ -1,4 +1,4 @@
-"""The driver of the command line: its report when the worker dies, and signals to both processes."""
+"""The driver process of the command line: its report when the worker process dies, and the handling of signals."""
 
 import os
 import pty
@@ -34,7 +34,7 @@ DEATH = re.compile(r"(.+): error: (.*?tiduc .*) during ([\w.]+); reproducer save
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of reproducers. The working directory is a temporary folder with `f.mlir`."""
+    """The folder in which reproducers are saved. The working directory is a temporary folder that contains `f.mlir`."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -48,13 +48,13 @@ def tiduc(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes
 
 
 def with_rules(code: str, *more: str) -> "subprocess.CompletedProcess[bytes]":
-    """Runs a command whose worker runs this code after its libraries are loaded."""
+    """Runs `tiduc grad`. Its worker process runs this code after it has loaded its libraries."""
     Path("code.py").write_text(code)
     return tiduc(*more, "grad", "f.mlir", "--rules", "code.py")
 
 
 def death(done: "subprocess.CompletedProcess[bytes]") -> tuple[str, str, str, Path]:
-    """The file, cause, stage and reproducer that the last line of a driver's output names."""
+    """The file, the cause of death, the stage and the reproducer, which the last line of a driver's output names."""
     assert done.returncode == 1 and done.stdout == b"" and b"Traceback" not in done.stderr
     match = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
     assert match is not None, done.stderr
@@ -163,15 +163,15 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
     Path("endless.mlirbc").write_bytes(ENDLESS)
     heeding = partial(
         signal.signal, getattr(signal, number), signal.SIG_DFL
-    )  # under nohup, SIGHUP would be ignored
+    )  # under nohup, SIGHUP is ignored
     command = [*TIDUC, "opt", "endless.mlirbc"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
         worker = worker_of(process.pid)
-        assert becomes(lambda: seconds_of(worker) > 1)  # start-up is over
+        assert becomes(lambda: seconds_of(worker) > 1)  # the worker has started
         sent = time.monotonic()
         process.send_signal(getattr(signal, number))
         assert process.wait(300) == status
-        is_busy = os.getloadavg()[0] >= (os.cpu_count() or 1)  # other processes then delay this one
+        is_busy = os.getloadavg()[0] >= (os.cpu_count() or 1)  # then other processes delay this one
         assert time.monotonic() - sent < (1.5 if is_busy else 1)
         assert process.stderr is not None and process.stderr.read() == b""
     assert not runs(worker) and not list(folder.iterdir())
@@ -198,20 +198,23 @@ def test_sigkill_of_the_driver_ends_the_worker() -> None:
 
 
 def worker_of(driver: int) -> int:
-    """The child process of a driver; waits until it exists."""
+    """Waits until a driver has a child process, and returns the child's id."""
     children = Path(f"/proc/{driver}/task/{driver}/children")
     assert becomes(lambda: children.read_text().strip() != "")
     return int(children.read_text())
 
 
 def seconds_of(process: int) -> float:
-    """The CPU time of a process so far."""
+    """The CPU time in seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def on_terminal(script: str) -> tuple[int, int]:
-    """Starts a shell with job control on its own terminal; returns its process and the terminal."""
+    """Starts a shell with job control on a new terminal.
+
+    Returns the shell's process id and the terminal's file descriptor.
+    """
     pid, terminal = pty.fork()
     if not pid:
         os.execvp("bash", ["bash", "-m", "-c", script])
@@ -219,7 +222,7 @@ def on_terminal(script: str) -> tuple[int, int]:
 
 
 def shown(terminal: int, last: bytes) -> bytes:
-    """Reads the output of a terminal up to `last`."""
+    """Reads and returns the output of a terminal until it contains `last`."""
     output = b""
     while last not in output:
         ready, _, _ = select.select([terminal], [], [], 30)
@@ -230,13 +233,13 @@ def shown(terminal: int, last: bytes) -> bytes:
 
 @pytest.mark.usefixtures("default_signals")
 def test_keys_of_a_terminal() -> None:
-    """Ctrl-Z stops driver and worker, which continue with the job; Ctrl-C ends both."""
+    """Ctrl-Z stops both the driver and its worker, which continue when the job continues. Ctrl-C ends both."""
     line = " ".join(TIDUC)
     shell, terminal = on_terminal(f"{line} opt -; echo stopped $?; sleep 1; fg; echo ended $?")
     worker = worker_of(worker_of(shell))
     os.write(terminal, b"\x1a")
     shown(terminal, b"stopped 148")
-    assert becomes(lambda: state(worker) == "T")  # the driver may stop before the worker
+    assert becomes(lambda: state(worker) == "T")  # waits, because the driver may stop before the worker
     assert becomes(lambda: state(worker) != "T")
     os.write(terminal, b"\x03")
     shown(terminal, b"ended 130")
@@ -272,9 +275,10 @@ def test_native_code_at_the_limit_of_memory() -> None:
 
 
 def test_libraries_that_do_not_fit_into_memory() -> None:
-    """Libraries run out of memory at start-up. The limit is set in a shell, since a process cannot raise its own limit.
+    """If libraries run out of memory at start-up, the command reports this.
 
-    At 280 MB, start-up succeeds on one core, where OpenBLAS starts no threads; the memory then ends in a later stage.
+    A shell sets the limit, because a process cannot raise its own limit again. At 280 MB, start-up succeeds on one
+    core, where OpenBLAS starts no threads; then a later stage runs out of memory.
     """
     start_up = rb"error: out of memory during start-up; .*"
     later = rb"f\.mlir: error: out of memory during [a-z-]+; .*"

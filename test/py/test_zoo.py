@@ -1,4 +1,4 @@
-"""The harnesses of the zoo and of the sweep over architectures, on models that need only PyTorch."""
+"""The harnesses of the model zoo and of the sweep over architectures, with models that need only PyTorch."""
 
 import json
 import math
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "zoo"
 
 @pytest.fixture
 def zoo(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
-    """The modules of the harness. They import each other as scripts."""
+    """The modules of the zoo's harness by name. They import each other as scripts do."""
     monkeypatch.syspath_prepend(str(FOLDER))
     import entries
     import run
@@ -64,7 +64,7 @@ def test_a_gradient_that_is_wrong_in_f32_must_be_right_in_f64(zoo: dict[str, Mod
 
 
 class Perceptron(torch.nn.Module):  # type: ignore[misc]
-    """Two layers with an activation between them, and dropout in training mode."""
+    """Two linear layers with a ReLU between them. In training mode, it also has dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class DataDependent(torch.nn.Module):  # type: ignore[misc]
 
 @pytest.fixture
 def sweep(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
-    """The modules of the sweep over architectures."""
+    """The modules of the sweep over architectures, by name."""
     monkeypatch.syspath_prepend(str(FOLDER))
     import against_torch
     import architecture_page
@@ -213,7 +213,9 @@ def test_draws_are_repeatable(sweep: dict[str, ModuleType]) -> None:
 
 def test_configurations_of_transformers_are_small(sweep: dict[str, ModuleType]) -> None:
     pytest.importorskip("transformers")
-    sweep["catalog"].architectures()  # imports torchvision, even if its operators do not load
+    sweep[
+        "catalog"
+    ].architectures()  # imports torchvision, even if the operators of torchvision cannot be loaded
     import shrinking
     import transformers
 

@@ -1,4 +1,4 @@
-"""ApproxTopK as JAX exports it. On CPUs, it returns exactly the largest values in order."""
+"""The custom call ApproxTopK, which JAX exports. On CPUs, it returns exactly the largest values, in order."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ def test_divide_by_a_constant() -> None:
 
 
 def test_divide_at_the_ends_of_the_range() -> None:
-    """d(x / y) = -x / y^2 dy is finite even if y^2 overflows or underflows."""
+    """The derivative -x / y^2 of x / y toward y is finite even if y^2 overflows or underflows."""
     p = load(binary("divide", "f64")).jvp(1)
     x, y = np.array([1e-200, 1e200, 0.0]), np.array([1e-180, 1e180, 1e-200])
     np.testing.assert_allclose(run(p, [x, y, np.ones(3)])[1], -(x / y) / y, rtol=1e-14)
@@ -105,7 +105,7 @@ def test_complex_of_parts() -> None:
 
 
 def converted(*types: str) -> str:
-    """A program that converts its argument from each of these types to the next."""
+    """A program that converts its argument to each of these types in turn. The first type is that of the argument."""
     lines = [
         f"%{i} = stablehlo.convert {'%x' if i == 0 else f'%{i - 1}'} : ({a}) -> {b}"
         for i, (a, b) in enumerate(zip(types, types[1:], strict=False))
@@ -160,7 +160,7 @@ def test_select(predicate: Any, type_: str, make: Any) -> None:
 
 
 def test_select_hides_infinite_derivatives() -> None:
-    """The derivative of select(x > 0, sqrt(x), 0) at 0 does not compute 0 * inf."""
+    """The derivative of select(x > 0, sqrt(x), 0) at 0 is right: it does not compute 0 * inf."""
     text = """
     func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
@@ -176,7 +176,9 @@ def test_select_hides_infinite_derivatives() -> None:
 
 
 def test_remainder_counts_whole_quotients() -> None:
-    """The derivative uses the exact quotient, truncated, even where x / y rounds up to a whole number."""
+    """The derivative of a remainder toward y uses the exact quotient, truncated to an integer, even if x / y is rounded
+    up to an integer.
+    """
     x, y = np.array([np.nextafter(6.0, 0), 1.0, -1.0, 5.0]), np.array([2.0, 0.1, 0.1, np.inf])
     text = binary("remainder", "f64").replace("3xf64", "4xf64")
     np.testing.assert_array_equal(run(load(text).jvp(1), [x, y, np.ones(4)])[1], [-2, -9, 9, 0])
@@ -233,7 +235,10 @@ def test_low_precision_transforms(op: str, element: str) -> None:
     ],
 )
 def test_a_branch_that_is_not_chosen_adds_zero(function: Any, at_zero: float) -> None:
-    """The unselected branch has an infinite slope at 0. JAX's VJP is NaN there."""
+    """If the branch that is not selected has an infinite slope, as at 0 here, it adds zero to the gradient.
+
+    JAX's VJP is NaN in this case.
+    """
     with jax.enable_x64(True):
         program = from_jax(lambda x: jnp.sum(function(x)), np.zeros(2))
     gradient = program.grad()

@@ -1,4 +1,4 @@
-"""Batch normalization: training, inference and the gradient op; features in any dimension."""
+"""Batch normalization: the ops for training, for inference and for the gradient, with features in any dimension."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def random(*sizes: int) -> Any:
 
 
 def program(op: str, sizes: list[int], feature: int) -> str:
-    """A program whose arguments are the op's operands; x and operands of the same shape have `sizes`."""
+    """A program that applies the op to its arguments. x and operands like x have the shape `sizes`."""
     x, f = (f"tensor<{''.join(f'{n}x' for n in some)}f64>" for some in (sizes, [sizes[feature]]))
     operands = {"training": [x, f, f], "inference": [x, f, f, f, f], "grad": [x, f, f, f, x]}[op]
     results = [x] if op == "inference" else [x, f, f]
@@ -92,7 +92,9 @@ def test_as_jax(op: str) -> None:
 
 
 def test_the_gradient_op_is_the_gradient() -> None:
-    """The VJP of training in all three operands equals batch_norm_grad at the batch mean and variance."""
+    """The VJP of `batch_norm_training` toward all three operands equals `batch_norm_grad` at the batch's mean and
+    variance.
+    """
     x, scale, offset = point("training", [4, 3], 1)
     ct, nothing = random(4, 3), np.zeros(3)
     mean, variance = np.mean(x, 0), np.var(x, 0)
@@ -104,7 +106,10 @@ def test_the_gradient_op_is_the_gradient() -> None:
 
 @pytest.mark.parametrize("op", ["training", "inference", "grad"])
 def test_empty_batch(op: str) -> None:
-    """An empty batch has a NaN mean and no derivative, so only shapes are compared."""
+    """For an empty batch, cotangents have the shapes of the operands.
+
+    Only shapes are compared, because the mean is NaN and has no derivative.
+    """
     given = point(op, [0, 2], 1)
     for y, x in zip(
         run(

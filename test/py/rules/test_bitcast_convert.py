@@ -1,4 +1,6 @@
-"""bitcast_convert: the identity between equal types, zero tangents for integers, an error between unequal floats."""
+"""bitcast_convert: it is the identity between equal types, has zero tangents for integers, and is refused between float
+types that differ.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ X = np.array([0.7, -1.3, 2.0])
 
 
 def cast(x: str, y: str, z: str | None = None) -> str:
-    """A program that casts x to y, and then to z."""
+    """A program that casts an argument of type x to y, and then to z."""
     z = z or y
     return f"""
     func.func @main(%x: {x}) -> {z} {{
@@ -32,7 +34,7 @@ def test_equal_types_are_the_identity(type_: str, x: Any) -> None:
 
 
 def test_integers_have_no_tangent() -> None:
-    """Integers have no tangent, as in JAX, so values computed from them have derivative zero."""
+    """A value that is cast to integers and back has derivative zero, as in JAX, because integers have no tangent."""
 
     def function(x: Any) -> Any:
         return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int64), jnp.float64)
@@ -41,7 +43,7 @@ def test_integers_have_no_tangent() -> None:
 
 
 def test_bits_of_the_sign() -> None:
-    """JAX's copysign gives |x| the sign bit of a value that has no derivative."""
+    """The derivative of JAX's copysign, which gives |x| the sign bit of y, is right. The sign bit has no derivative."""
     text = f"""
     func.func @main(%x: {REAL}, %y: {REAL}) -> {REAL} {{
       %bits = stablehlo.bitcast_convert %y : ({REAL}) -> tensor<3xi64>

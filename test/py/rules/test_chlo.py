@@ -1,4 +1,4 @@
-"""CHLO's elementwise functions, one row per op, and the broadcasting forms of StableHLO ops."""
+"""The elementwise functions of CHLO, one row for each op, and the ops that are StableHLO ops with broadcasting."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,10 +41,10 @@ UNARY: dict[str, tuple[list[float], Any]] = {
     "square": ([-1.3, 0.0, 2.7], lax.square),
     "tan": ([-1.3, 0.1, 2.7], lax.tan),
 }
-"""Three points for each op, away from singularities, and JAX's function."""
+"""For each op, three points away from singularities, and the corresponding function of JAX."""
 
 PLANE = np.array([-1.1 + 0.6j, 0.3 - 0.8j, -0.9 - 0.2j, 0.9 + 0.2j])
-"""Points in the four quadrants, away from branch cuts."""
+"""Complex points in the four quadrants, away from branch cuts."""
 
 HOLOMORPHIC = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "square", "tan"]
 
@@ -66,7 +66,9 @@ CUTS = {"acos": 2.0, "acosh": -2.0, "asin": -2.0, "atanh": 3.0}
 @pytest.mark.parametrize("op", CUTS)
 @pytest.mark.parametrize("side", [1, -1])
 def test_along_a_branch_cut(op: str, side: int) -> None:
-    """On a branch cut, the sign of zero selects the side, for the derivative as for the value."""
+    """On a branch cut, the sign of a zero part selects the side of the cut, both for the value and for the
+    derivative.
+    """
     text = program(op, COMPLEX.replace("3x", "1x"))
     near, on = (np.array([complex(CUTS[op], side * e)]) for e in (1e-9, 0.0))
     value, slope = run(load(text).jvp(), [on, np.array([1 + 0j])])
@@ -109,7 +111,7 @@ def test_zeta_of_both() -> None:
         check_rule(program(op, REAL, REAL), s, q, rtol=1e-6, order=2 if op == "zeta" else 1)
 
 
-ZETA = [  # s, q, d/ds, computed with 40 digits
+ZETA = [  # s, q, and the derivative toward s, computed with 40 digits
     (1.001, 1.0, -999999.9271940662),
     (1.5, 0.01, 4601.2305426586),
     (10.0, 7.7, -4.183992692185137e-9),
@@ -124,7 +126,7 @@ def test_zeta_toward_its_exponent(s: float, q: float, expected: float) -> None:
     np.testing.assert_allclose(slope, expected, rtol=2e-14)
 
 
-BESSEL = [  # x, d/dx, computed with 40 digits
+BESSEL = [  # x and the derivative at x, computed with 40 digits
     (0.0, 0.5),
     (1e-5, 0.49999000009374944),
     (-1.5, 0.0023679633526155525),
@@ -142,7 +144,7 @@ def test_bessel_i1e(x: float, expected: float) -> None:
 
 
 def test_bessel_i1e_at_its_kink() -> None:
-    """The second derivative jumps from 1 to -1 at 0. At 0 it is the mean, as in JAX."""
+    """The second derivative of bessel_i1e at 0, where it jumps from 1 to -1, is the mean 0, as in JAX."""
     assert run(load(program("bessel_i1e", SCALAR)).grad().grad(), [np.array(0.0)])[0] == 0
 
 
@@ -153,13 +155,13 @@ def test_bessel_i1e_of_complex_values() -> None:
 
 @pytest.mark.parametrize("op", ["next_after", "broadcast_next_after"])
 def test_next_after(op: str) -> None:
-    """The derivative toward the first operand is 1 and toward the second operand is 0."""
+    """The derivative of next_after is 1 toward the first operand and 0 toward the second one."""
     check_rule(program(op, REAL, REAL), np.array([0.3, -2.0, 7.0]), np.array([1.0, -5.0, 7.5]))
 
 
 # ---- at the ends of the domain -----------------------------------------------------------------------------
 
-ENDS = {  # op: x, dy / dx
+ENDS = {  # op: x, derivative at x
     "acosh": (1.0, np.inf),
     "asin": (1.0, np.inf),
     "erf": (1e200, 0.0),
@@ -175,7 +177,7 @@ def test_ends(op: str) -> None:
 
 
 def test_asin_near_one() -> None:
-    """The formula 1 - x^2 would lose half of the digits near 1."""
+    """The derivative of asin near 1 is accurate. Computing 1 - x^2 in the usual way would lose half of the digits."""
     x = 1 - 2.0**-40
     slope = run(load(program("asin", SCALAR)).jvp(), [np.array(x), np.array(1.0)])[1]
     np.testing.assert_allclose(slope, 1 / np.sqrt(2.0**-40 * (2 - 2.0**-40)), rtol=1e-14)
@@ -222,7 +224,10 @@ def test_broadcast_remainder() -> None:
 
 
 def tangent(text: str, *point: Any) -> Any:
-    """Only the tangent of the op, because MLIR cannot expand the op itself here."""
+    """The tangent of the program's result.
+
+    The result itself is not computed, because MLIR cannot expand the op here.
+    """
     p = load(text).jvp()
     return run(replace(p, outputs=p.outputs[1:]), list(map(np.asarray, point)))[0]
 
@@ -267,7 +272,10 @@ def test_low_precision_transforms(op: str, element: str) -> None:
 
 @pytest.mark.parametrize(("element", "name"), [("bf16", "bfloat16"), ("f16", "float16")])
 def test_low_precision_computes(element: str, name: str) -> None:
-    """The tangents of all ops, run by XLA as one program, equal those of f64 up to the type's resolution."""
+    """In low-precision types, the tangents of all ops equal those in f64 up to the resolution of the type.
+
+    XLA runs all ops as one program.
+    """
     low, ops = np.dtype(getattr(ml_dtypes, name, name)), sorted({*UNARY} - {"conj"})
 
     def tangents(element: str, dtype: Any) -> list[Any]:

@@ -1,4 +1,7 @@
-"""Cholesky factors: lower and upper, real and complex; derivatives toward the triangle that is read."""
+"""Cholesky factors, lower and upper, real and complex.
+
+Derivatives are with respect to the triangle that the op reads.
+"""
 
 from typing import Any
 
@@ -21,7 +24,7 @@ def positive(batch: list[int], n: int, element: str) -> Any:
 
 
 def program(batch: list[int], n: int, element: str, lower: bool) -> str:
-    """A program that factors the argument.
+    """A program that computes a Cholesky factor of its argument.
 
     It drops the imaginary part of the diagonal, because XLA leaves this part unspecified.
     """
@@ -55,7 +58,7 @@ def test_factors(batch: list[int], n: int, order: int, lower: bool, element: str
 
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool) -> None:
-    """Entries of the other triangle change neither the factor nor the derivative."""
+    """The entries of the triangle that the op does not read change neither the factor nor its derivative."""
     a = positive([], 3, "f64")
     other = (np.triu if lower else np.tril)(RNG.standard_normal((3, 3)), 1 if lower else -1)
     check_rule(program([], 3, "f64", lower), a + other, order=1)
@@ -66,7 +69,7 @@ def test_only_one_triangle_is_read(lower: bool) -> None:
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_hermitian_matrices_as_jax(element: str) -> None:
-    """For the factor of x x^H, the derivatives equal JAX's."""
+    """The derivatives of the Cholesky factor of x x^H equal JAX's."""
 
     def function(x: Any) -> Any:
         return jnp.tril(lax.linalg.cholesky(x @ jnp.conj(x.T), symmetrize_input=False))

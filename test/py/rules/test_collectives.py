@@ -1,7 +1,8 @@
-"""Collectives on eight processes with different values, seen as one function of all processes' inputs.
+"""Collectives on eight processes with different values.
 
-Finite differences therefore change the inputs of all processes together, and inner products sum over processes. A loss
-that each process returns counts as several losses: `test_a_loss_that_each_process_has`.
+They are tested as one function of the inputs of all processes. Therefore finite differences change the inputs of all
+processes at the same time, and inner products sum over processes. A loss that each process returns counts as several
+losses: see `test_a_loss_that_each_process_has`.
 """
 
 import re
@@ -25,7 +26,7 @@ GLOBAL = f"{FOURS}, use_global_device_ids, {CHANNEL}"
 
 
 def rows(*sizes: int, element: str = "f64") -> Any:
-    """A random array for each process."""
+    """A random array for each process, stacked along the first dimension."""
     x = RNG.standard_normal((COUNT, *sizes))
     return x if element == "f64" else x + 1j * RNG.standard_normal((COUNT, *sizes))
 
@@ -42,7 +43,7 @@ def body(op: str, element: str = "f64") -> str:
 def program(
     op: str, attributes: str, before: list[int], after: list[int], region: str = "", element: str = "f64"
 ) -> str:
-    """A program that squares the operand and the result of the op, so that the second derivative is not zero."""
+    """A program that squares both the operand and the result of the op, so that second derivatives are not zero."""
     t, u = (f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>" for sizes in (before, after))
     return f"""
     func.func @main(%x: {t}) -> {u} {{
@@ -84,7 +85,7 @@ def test_extrema_share_ties() -> None:
 
 
 def test_products() -> None:
-    """Products; their derivatives are exact even if factors are zero."""
+    """Derivatives of products over processes are right, and exact even if some factors are zero."""
     x = rows(3)
     x[2, 0] = x[3, 1] = x[5, 1] = 0
     text = program("all_reduce", PAIRS, [3], [3], body("multiply"))
@@ -99,7 +100,10 @@ def test_products_need_groups_of_one_size(groups: str) -> None:
 
 
 def test_several_operands() -> None:
-    """Tests each subset of active operands. One collective of the VJP sums the cotangents of both operands."""
+    """Derivatives of an all_reduce with several operands are right for each set of active operands.
+
+    The VJP sums the cotangents of both operands by one collective.
+    """
     text = f"""
     func.func @main(%x: tensor<2xf64>, %y: tensor<3xf64>, %z: tensor<2xi32>) -> (tensor<2xf64>, tensor<3xf64>) {{
       %0:2 = "stablehlo.all_reduce"(%x, %y) {body("add")} {{{FOURS}}}
@@ -160,7 +164,10 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """XLA cannot run the op on CPUs, so the test replaces it in the VJP by another op."""
+    """The JVP of collective_broadcast has one broadcast more, and its VJP sums the cotangents at the sender.
+
+    XLA cannot run this op on CPUs, so the test replaces it in the VJP by another op.
+    """
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
@@ -179,7 +186,7 @@ def test_collective_broadcast(groups: list[list[int]]) -> None:
 
 
 def test_ids_do_not_vary() -> None:
-    """A value computed from a process number is constant for that process."""
+    """A value that is computed from a process id has no derivative: it is constant for that process."""
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
       %id = stablehlo.replica_id : tensor<ui32>
@@ -193,7 +200,9 @@ def test_ids_do_not_vary() -> None:
 
 
 def test_promoted_sums() -> None:
-    """The body adds in a wider type. Tangents have the type of the result, and cotangents the type of the operand."""
+    """If an all_reduce adds in a wider type, tangents have the type of the result, and cotangents have the type of the
+    operand.
+    """
     text = f"""
     func.func @main(%x: tensor<3xf32>) -> tensor<3xf64> {{
       %0 = "stablehlo.all_reduce"(%x) {body("add")} {{{FOURS}}} : (tensor<3xf32>) -> tensor<3xf64>
@@ -205,7 +214,9 @@ def test_promoted_sums() -> None:
 
 
 def test_a_loss_that_each_process_has() -> None:
-    """Each process returns the mean over eight processes. The seed 1 counts eight losses, and the seed 1/8 one loss."""
+    """If each of eight processes returns the same loss, the seed 1 gives the gradient of eight losses, and the seed 1/8
+    that of one.
+    """
     text = f"""
     func.func @main(%x: tensor<f64>) -> tensor<f64> {{
       %0 = stablehlo.multiply %x, %x : tensor<f64>

@@ -1,4 +1,7 @@
-"""Branches and loops: choice of branch, captured values, trip counts. Longer programs are in test/py."""
+"""Branches and loops: the choice of a branch, captured values, and trip counts.
+
+Longer programs are tested in test/py.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ X, Y = np.array([0.3, -0.7, 1.1]), np.array([1.2, 0.4, -0.8])
 
 
 def region(op: str) -> str:
-    """A branch that captures both arguments."""
+    """The text of a branch that reads both arguments of the function."""
     return f"""{{
       %0 = stablehlo.{op} %x : {T}
       %1 = stablehlo.multiply %0, %y : {T}
@@ -28,7 +31,7 @@ def test_if(taken: bool) -> None:
 
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 7])
 def test_case(index: int) -> None:
-    """An index out of range selects the last branch."""
+    """Derivatives of `case` are those of the selected branch. An index out of range selects the last branch."""
     regions = ", ".join(region(op) for op in ("sine", "exponential", "tanh"))
     text = f"""func.func @main(%i: tensor<i32>, %x: {T}, %y: {T}) -> {T} {{
       %r = "stablehlo.case"(%i) ({regions}) : (tensor<i32>) -> {T}
@@ -48,7 +51,7 @@ def test_while_of_unknown_length(count: int) -> None:
 
 
 def loop(count: str) -> str:
-    """A loop that applies x -> tanh(x y) a given number of times."""
+    """A program with a loop that applies x -> tanh(x y). `count` is the op that computes the trip count."""
     return f"""func.func @main(%m: tensor<i32>, %x: {T}, %y: {T}) -> {T} {{
       %n = {count}
       %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,4 +1,4 @@
-"""Convolutions: layouts, strides, dilations, paddings, reversals and groups, in f64 and complex128."""
+"""Convolutions with layouts, strides, dilations, paddings, reversals and groups, in f64 and complex128."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from tiduc.loading import load
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution. Its sizes are batch, input features, spatial sizes, and output features per group."""
+    """A convolution: its batch size, input features, output features per group, spatial sizes and attributes."""
 
     batch: int = 1
     inputs: int = 1
@@ -152,13 +152,15 @@ def test_random(seed: int) -> None:
 
 
 def test_no_features() -> None:
-    """The VJP of a convolution without input features has no convolution besides the primal one."""
+    """The VJP of a convolution without input features contains only the primal convolution."""
     case = Case(inputs=0)
     assert str(load(case.text()).vjp()).count("stablehlo.convolution") == 1
 
 
 def test_wider_result() -> None:
-    """The derivative is computed in the result's type, then converted to the operand's narrower type."""
+    """If the result's type is wider than the operands', cotangents are computed in the result's type and then
+    converted.
+    """
     case = Case(batch=2, inputs=2, outputs=2)
     text = str(load(case.text("bf16", "f32")).vjp())
     assert "(tensor<2x3x2xf32>, tensor<3x2x2xf32>) -> tensor<2x5x2xf32>" in text

@@ -1,4 +1,4 @@
-"""Custom calls: the target selects the rule; unknown targets are refused unless all results are integers."""
+"""Custom calls: the target selects the rule. Unknown targets are refused unless all results are integers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Deprecated ops: broadcast, einsum, unary_einsum and torch_index_select."""
+"""The deprecated ops broadcast, einsum, unary_einsum and torch_index_select."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,10 @@ def test_broadcast(sizes: list[int], more: list[int]) -> None:
 
 
 def check_gradient(text: str, point: Any, sizes: Any, function: Any) -> None:
-    """Checks the gradient of sum(w y). It does not compute y, because no engine here runs most of these ops."""
+    """Checks the gradient of sum(w y), where y is the op's result.
+
+    Does not compute the sum itself, because no engine here runs most of these ops.
+    """
     program = text.replace(") -> ", f", %w: {tensor(sizes)}) -> ", 1).replace(
         tensor(sizes) + " {", "tensor<f64> {"
     )
@@ -148,5 +151,5 @@ def test_torch_index_select(sizes: list[int], index: list[int], dim: int, batch:
         return jnp.take(x, i, dim)
 
     check_gradient(text, point, y_sizes, function)
-    if (dim, batch) != (2, 1):  # IREE rejects the transpose of this op
+    if (dim, batch) != (2, 1):  # IREE refuses the transpose of this op
         check_rule(text, *point, order=1)

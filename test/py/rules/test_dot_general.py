@@ -1,4 +1,4 @@
-"""Contractions: each kind of dimension in each order, mixed element types, complex values."""
+"""Contractions: each kind of dimension in each order, mixed element types, and complex values."""
 
 from functools import partial
 from typing import Any
@@ -87,7 +87,7 @@ def test_dot(sizes: tuple[list[int], list[int]], element: str) -> None:
 
 @st.composite
 def contractions(draw: Any) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-    """Random sizes and dimension numbers: batch, contracting and free dimensions in random order on each side."""
+    """Random sizes and dimension numbers. On each side, batch, contracting and free dimensions are in random order."""
     size = st.integers(1, 3)
     batch, sums = (draw(st.lists(size, max_size=2)) for _ in range(2))
     sizes, batching, contracting = [], [], []
@@ -116,14 +116,16 @@ MIXED = {"".join(e): e for e in (("f32", "f32", "f64"), ("f64", "f64", "f32"), (
 
 @pytest.fixture(scope="module")
 def of_mixed() -> dict[str, Any]:
-    """The VJPs, compiled by IREE, because the reference interpreter rejects mixed element types."""
+    """The compiled VJPs by name. IREE compiles them, because the reference interpreter refuses mixed element types."""
     texts = {name: dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], each) for name, each in MIXED.items()}
     return compiled_together({name: load(text).vjp().text for name, text in texts.items()})
 
 
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_element_types(name: str, of_mixed: dict[str, Any]) -> None:
-    """A cotangent has its operand's type, and the factors of its product are not rounded first."""
+    """For operands of different types, each cotangent has the type of its operand, and the factors of its product are
+    not rounded before the product.
+    """
     elements = MIXED[name]
     x, y, ct = (
         random(s).astype({"f32": np.float32, "f64": np.float64}[e])
@@ -139,7 +141,9 @@ def test_mixed_element_types(name: str, of_mixed: dict[str, Any]) -> None:
 
 
 def test_narrow_operands() -> None:
-    """With bf16 operands and an f32 result, the transposed contractions are in f32 and rounded once."""
+    """With bf16 operands and an f32 result, the contractions of the VJP are computed in f32, and the cotangents are
+    rounded once.
+    """
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("bf16", "bf16", "f32"))
     transposed = str(load(text).vjp())
     assert transposed.count("(tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>") == 1
@@ -182,13 +186,18 @@ ALGORITHM = """, algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf
     ],
 )
 def test_precision_is_carried_over(more: str, carried: str) -> None:
-    """The cotangent takes the place of an operand. Each of the two precisions remains with its side."""
+    """In the VJP, the cotangent of the result takes the place of one operand.
+
+    Each operand's precision stays on its side of the contraction.
+    """
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("f32", "f32", "f32"), more)
     assert str(load(text).vjp()).count(carried) == 3
 
 
 def test_empty_contraction() -> None:
-    """The transpose of an empty contraction has no product. The interpreter cannot evaluate an empty contraction."""
+    """The transpose of a contraction over an empty dimension contains no product, which the reference interpreter could
+    not evaluate.
+    """
     text = dot_general([[2, 0], [0, 3]], [[], []], [[1], [0]])
     assert "tensor<2x3xf64>, tensor<0x3xf64>" not in str(load(text).vjp())
 

@@ -1,4 +1,4 @@
-"""Calls with dynamic sizes, as JAX exports them: top_k, approximate top_k and sums over windows."""
+"""Calls with dynamic sizes in exports of JAX: top_k, approximate top_k and sums over windows."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""dynamic_gather with constant slice sizes, and with slice sizes that are not constant."""
+"""dynamic_gather with slice sizes that are constant, and with slice sizes that are not."""
 
 import numpy as np
 from harness.check_rule import check_rule
@@ -18,7 +18,7 @@ def program(more: str, sizes: str = "") -> str:
 
 
 def test_constant_sizes() -> None:
-    """One row is gathered twice, and one index is out of range and clamped."""
+    """Derivatives are right if one row is gathered twice, and if an index is out of range and therefore clamped."""
     indices = np.array([[1], [4], [1], [7]], np.int32)
     text = program("", "%n = stablehlo.constant dense<[1, 2]> : tensor<2xi32>")
     check_rule(text, np.random.default_rng(0).standard_normal([5, 3]), indices)

@@ -1,4 +1,4 @@
-"""Ops on dynamic dimensions and ops with shape operands: derivatives equal those of the static ops."""
+"""Ops on dynamic dimensions, and ops with shapes as operands: their derivatives equal those of the static ops."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,10 @@ func.func @main(%x: tensor<4x3xf64>, %n: tensor<i32>) -> tensor<4xf64> {{
 
 
 def test_elements_cut_off_have_derivative_zero() -> None:
-    """IREE runs the program, because the interpreter aborts on bounded sizes."""
+    """Elements that set_dimension_size cuts off have derivative zero.
+
+    IREE runs the program, because the reference interpreter aborts on bounded sizes.
+    """
     p, x, dx, ct = load(FIRST_COLUMNS), a(4, 3), a(4, 3), a(4)
     derivatives = {"jvp": p.jvp(), "vjp": p.vjp(), "hvp": p.vjp().jvp([0])}
     run = compiled_together({name: q.text for name, q in derivatives.items()})
@@ -45,7 +48,10 @@ def test_elements_cut_off_have_derivative_zero() -> None:
 
 
 def test_set_size_of_a_dynamic_dimension() -> None:
-    """A new size that exceeds the old dynamic size would expose undefined elements."""
+    """The transpose of set_dimension_size is refused for a dimension that is already dynamic.
+
+    A new size above the old one would expose undefined elements.
+    """
     text = FIRST_COLUMNS.replace("tensor<4x3xf64>", BOUNDED)
     assert load(text).jvp().text
     with pytest.raises(Unsupported, match=r"transpose AD rule for stablehlo.set_dimension_size: .* exceed"):

@@ -1,4 +1,4 @@
-"""Dynamic slices: starts in range, clamped at each end, unsigned, and of small integer types."""
+"""Dynamic slices: start indices that are in range, clamped at each end, unsigned, or of small integer types."""
 
 import numpy as np
 import pytest

@@ -24,13 +24,16 @@ def matrix(*sizes: int, kind: str = "f") -> Any:
 
 
 def eig(left: bool, right: bool) -> Callable[..., Any]:
-    """JAX's eig, with the option that allows derivatives of eigenvectors."""
+    """A function that calls JAX's `eig` with the option that allows derivatives of eigenvectors."""
     options = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
     return lambda x: lax.linalg.eig(x, **options, enable_eigvec_derivs=True)
 
 
 def without_signs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Squares of eigenvectors, because rounding of a matrix may flip the sign of an eigenvector."""
+    """A function that returns the eigenvalues and the squares of the eigenvectors' components.
+
+    Rounding of the matrix may flip the sign of an eigenvector, but not its squares.
+    """
 
     def of_squares(x: Any) -> Any:
         w, *vectors = function(x)
@@ -47,7 +50,10 @@ VALUES, RIGHT = eig(False, False), eig(False, True)
     [(0, 1, (3, 3), "c"), (1, 0, (3, 3), "f"), (1, 1, (2, 2, 2), "f"), (1, 1, (2, 2), "c")],
 )
 def test_vectors(left: bool, right: bool, sizes: tuple[int, ...], kind: str) -> None:
-    """The phases of eigenvectors are fixed; some of the real matrices have complex eigenvalues."""
+    """The derivatives of eigenvectors equal JAX's.
+
+    The phases of eigenvectors are determined; some of the real matrices have complex eigenvalues.
+    """
     x, function = matrix(*sizes, kind=kind), without_signs(eig(bool(left), bool(right)))
     check_rule(exported(function, x), x, order=1, jax_function=jax.jit(function))
 
@@ -65,7 +71,10 @@ def test_order_two() -> None:
 
 @pytest.mark.parametrize("n", [60, pytest.param(160, marks=pytest.mark.slow)])
 def test_values_keep_their_order(n: int) -> None:
-    """LAPACK may order the eigenvalues of large matrices differently if it also computes eigenvectors."""
+    """The tangents are in the order of the eigenvalues of the same call, also for large matrices.
+
+    LAPACK may order eigenvalues differently if it also computes eigenvectors.
+    """
     x, dx = matrix(n, n, kind="c"), matrix(n, n, kind="c")
     w, dw = run(load(exported(VALUES, x)).jvp(), [x, dx])
     with jax.enable_x64(True):
@@ -78,7 +87,9 @@ def test_values_keep_their_order(n: int) -> None:
 @pytest.mark.parametrize("function", [VALUES, RIGHT])
 @pytest.mark.parametrize("of", [np.eye(4), matrix(4, 4)])
 def test_values_that_are_equal(of: Any, function: Any) -> None:
-    """The gradient of sum w^3 is 3 (a^2)^T, even if rounding separates equal eigenvalues."""
+    """The gradient of the sum of w^3 over the eigenvalues w of a is 3 (a^2)^T, also for equal eigenvalues that rounding
+    may separate.
+    """
     x = of @ np.diag([1.0, 2.0, 1.0, 2.0]) @ np.linalg.inv(of)
     p = load(exported(lambda x: jnp.sum(function(x)[0] ** 3).real, x))
     compare([run(p.grad(), [x])[0]], [3 * (x @ x).T], 1e-10, "gradient")
@@ -86,7 +97,10 @@ def test_values_that_are_equal(of: Any, function: Any) -> None:
 
 @pytest.mark.parametrize("of", [np.eye(3), pytest.param(matrix(3, 3), marks=pytest.mark.more)])
 def test_second_derivatives_at_equal_values_are_not_finite(of: Any) -> None:
-    """They depend on the tangents of vectors: the second derivative of sum w^2 is not that of its diagonal."""
+    """At equal eigenvalues, second derivatives are infinite or NaN, not silently wrong.
+
+    They depend on the derivatives of eigenvectors, which do not exist there.
+    """
     x, dx = of @ np.diag([1.0, 1.0, 2.0]) @ np.linalg.inv(of), matrix(3, 3)
     p = load(exported(lambda x: jnp.sum(VALUES(x)[0] ** 2).real, x))
     assert not np.isfinite(run(p.jvp().jvp([0]), [x, dx, dx])[-1])
@@ -95,7 +109,7 @@ def test_second_derivatives_at_equal_values_are_not_finite(of: Any) -> None:
 
 
 def test_components_that_tie() -> None:
-    """A real eigenvector is returned as real, even if two components have the largest magnitude."""
+    """A real eigenvector and its tangent are real, even if two components share the largest magnitude."""
     x = np.array([[0.0, 1.0], [1.0, 0.0]])
     _, v, _, dv = run(load(exported(RIGHT, x)).jvp(), [x, matrix(2, 2)])
     np.testing.assert_allclose(np.abs(v), np.sqrt(0.5))
@@ -103,7 +117,7 @@ def test_components_that_tie() -> None:
 
 
 def cusolver(n: int, kind: str, right: bool, left: bool = False) -> str:
-    """The program that JAX exports on machines with CUDA."""
+    """The text of the program that JAX exports on machines with CUDA."""
     of_x, of_w = (f"tensor<{size}x{e}>" for size, e in ((f"{n}x{n}", ELEMENT[kind]), (n, "complex<f64>")))
     settings = f"left = {str(left).lower()}, right = {str(right).lower()}"
     return f"""
@@ -120,7 +134,10 @@ ELEMENT = {"f": "f64", "c": "complex<f64>"}
 
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_cusolver(kind: str) -> None:
-    """Two real columns hold a conjugate pair of eigenvectors of a real matrix."""
+    """Derivatives of cuSOLVER's call equal JAX's.
+
+    For a real matrix, two real columns of its result hold a conjugate pair of eigenvectors.
+    """
     x, dx = matrix(5, 5, kind=kind), matrix(5, 5, kind=kind)
     with jax.enable_x64(True):
         (w, v), (dw, dv) = jax.jvp(RIGHT, (x,), (dx,))

@@ -26,7 +26,10 @@ def of_triangle(lower: bool) -> Any:
 
 
 def without_signs(lower: bool) -> Any:
-    """Squares of eigenvectors, because rounding of a matrix may flip the sign of an eigenvector."""
+    """A function that returns the squares of the eigenvectors' components, and the eigenvalues.
+
+    Rounding of the matrix may flip the sign of an eigenvector, but not its squares.
+    """
 
     def function(x: Any) -> Any:
         v, w = of_triangle(lower)(x)
@@ -36,7 +39,7 @@ def without_signs(lower: bool) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """The eigenvalues, and a function of the eigenvectors that does not depend on their phases."""
+    """The eigenvalues, and functions of the eigenvectors that do not depend on the phases of these."""
     v, w = lax.linalg.eigh(x, symmetrize_input=False)
     return w, (v * jnp.sin(w)[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.abs(v) ** 2
 
@@ -69,7 +72,9 @@ def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
-    """The other triangle, and the imaginary part of the diagonal, affect neither value nor derivative."""
+    """Neither the triangle that the op does not read nor the imaginary part of the diagonal affects the value or the
+    derivative.
+    """
     x, dx, other = (matrix(3, 3, kind=kind) for _ in range(3))
     other = (np.triu if lower else np.tril)(other, 1 if lower else -1)
     other = other + 1j * np.eye(3) if kind == "c" else other
@@ -86,7 +91,10 @@ def test_other_platforms(sizes: tuple[int, ...], kind: str, platform: str) -> No
 
 
 def test_values_alone() -> None:
-    """A call without eigenvectors, which JAX does not emit. The derivative adds a call that computes eigenvectors."""
+    """Derivatives of a call without eigenvectors, which JAX does not emit, equal JAX's.
+
+    They add a call that computes eigenvectors.
+    """
     x = matrix(3, 3)
     text = exported(lambda x: lax.linalg.eigh(x)[1], x)
     assert "mode = 86" in text
@@ -98,7 +106,7 @@ EQUAL = np.diag([1.0, 1.0, 3.0, 3.0, 3.0])
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_values_that_are_equal(turned: bool) -> None:
-    """The gradient of sum w^3 is 3 a^2, even for equal eigenvalues."""
+    """The gradient of the sum of w^3 over the eigenvalues w of a is 3 a^2, even for equal eigenvalues."""
     q = np.linalg.qr(matrix(5, 5))[0] if turned else np.eye(5)
     x = q @ EQUAL @ q.T
     p = load(exported(lambda x: jnp.sum(jnp.linalg.eigvalsh(x) ** 3), x))
@@ -106,7 +114,9 @@ def test_values_that_are_equal(turned: bool) -> None:
 
 
 def test_projectors_where_values_are_equal() -> None:
-    """The projector onto the first two eigenvectors is smooth, but the eigenvectors are not."""
+    """The derivative of the projector onto the first two eigenvectors is right at equal eigenvalues, although the
+    eigenvectors are not smooth.
+    """
 
     def projector(x: Any) -> Any:
         v = jnp.linalg.eigh(x)[1][:, :2]
