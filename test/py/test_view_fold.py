@@ -32,7 +32,7 @@ def test_layers_are_folded() -> None:
     assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
         "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
     ]  # fmt: skip
-    # A layer ends at an op with only one result that later ops read.
+    # Layers are separated at points where only one value is passed on.
     assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
     assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
 

@@ -1,4 +1,4 @@
-"""Elementwise ops: one row per op with its test points; kinks and ties are compared with JAX."""
+"""Elementwise ops: one row for each op with its test points. Derivatives at kinks and ties are compared with JAX's."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ UNARY = {
 }
 
 PLANE = np.array([-1.1 + 0.6j, 0.3 - 0.8j, 0.9 + 0.2j])
-"""Points in three quadrants, away from the branch cuts along the real axis."""
+"""Complex points in three quadrants, away from the branch cuts along the real axis."""
 
 
 @pytest.mark.parametrize("op", UNARY)
@@ -118,7 +118,7 @@ def test_clamp(low: Any, high: Any) -> None:
 
 
 def test_clamp_crossed_bounds() -> None:
-    """min(max(x, low), high) is `high` if `high` is less than `low`."""
+    """The derivative of clamp is right if `high` is less than `low`. Then min(max(x, low), high) is `high`."""
     check_rule(
         program("clamp", REAL, REAL, REAL), np.full(3, 1.5), np.array([0.2, 1.2, 2.5]), np.full(3, 0.9)
     )
@@ -143,7 +143,10 @@ SIX = np.array([1 + 1j, 1 + 2j, 1 + 3j, 0.5 + 9j, 2 - 9j, 1 + 2.5j])
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 def test_choice_of_complex_values(op: str) -> None:
-    """Includes values with equal real parts, which only their imaginary parts order."""
+    """Derivatives of complex maxima and minima are those of the selected operand.
+
+    Values with equal real parts are ordered by their imaginary parts.
+    """
     text = program(op, *[COMPLEX.replace("3x", "4x")] * 2)
     check_rule(text, LEFT, RIGHT, order=1, differences=False, jax_function=getattr(lax, op[:3]))
     check_rule(text, LEFT + [0, 0, 0, 1], RIGHT, differences=False)
@@ -198,7 +201,9 @@ def test_abs_complex_at_zero() -> None:
 
 
 def test_operands_not_chosen_contribute_nothing() -> None:
-    """maximum(sqrt(x), 1) at 0 does not choose sqrt, whose derivative is infinite there."""
+    """An operand that a maximum does not select contributes nothing, even if its tangent is infinite, as that of
+    sqrt(x) in maximum(sqrt(x), 1) at 0.
+    """
     y = derivatives(program("maximum", SCALAR, SCALAR), [0.0, 1.0], [np.inf, 0.5])
     assert y == 0.5
 
@@ -207,11 +212,11 @@ def test_operands_not_chosen_contribute_nothing() -> None:
 
 
 def derivatives(text: str, point: list[Any], tangents: list[Any]) -> Any:
-    """The tangent of the program's only result, for these tangents of the operands."""
+    """The tangent of the program's only result, for these tangents of its operands."""
     return run(load(text).jvp(), [*map(np.asarray, point), *map(np.asarray, tangents)])[1]
 
 
-POWER = [  # x, y, d/dx, d/dy
+POWER = [  # x, y, and the derivatives of x^y toward x and y
     (0.0, 0.0, 0.0, 0.0),
     (0.0, -1.5, -np.inf, -np.inf),
     (0.0, 0.5, np.inf, 0.0),
@@ -236,7 +241,7 @@ def test_power(x: float, y: float, dx: float, dy: float) -> None:
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2])
 @pytest.mark.parametrize("x", [0.0, -1.5, 2.0])
 def test_power_of_constant_exponent(exponent: int, x: float) -> None:
-    """All derivatives of x^n up to order three are those of the polynomial."""
+    """The derivatives of x^n with a constant integer exponent n are right up to order three."""
     if x == 0 and exponent < 0:
         return
     text = f"""
@@ -258,7 +263,10 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
 def test_power_of_zero_to_order_three(exponent: int) -> None:
-    """The exponent is known only at run time. No zero factor multiplies an infinite factor."""
+    """The derivatives of x^n at x = 0, up to order three, are right if the exponent n is known only at run time.
+
+    No zero factor is multiplied by an infinite factor.
+    """
     p, expected = load(program("power", SCALAR, SCALAR)), np.polynomial.Polynomial([0] * exponent + [1])
     for _ in range(3):
         p, expected = p.grad(0), expected.deriv()
@@ -273,12 +281,12 @@ def test_power_of_complex_zero(y: complex, expected: complex) -> None:
 
 
 def test_power_mixed_derivative_at_exponent_zero() -> None:
-    """At y = 0, d/dy d/dx x^y = x^(y - 1) (1 + y log x) is 1 / x."""
+    """The mixed derivative of x^y, x^(y - 1) (1 + y log x), is 1 / x at y = 0."""
     p = load(program("power", SCALAR, SCALAR)).grad(0).grad(1)
     np.testing.assert_allclose(run(p, [np.array(4.0), np.array(0.0)])[0], 0.25)
 
 
-EXTREME = {  # op: x, dy / dx
+EXTREME = {  # op: x, derivative at x
     "cbrt": (1e-300, 1e200 / 3),
     "exponential_minus_one": (-40.0, np.exp(-40.0)),
     "log": (1e-308, 1e308),
@@ -320,7 +328,7 @@ POINTS = {**{op: (x,) for op, x in UNARY.items()}, **BINARY, "clamp": ([-1.0] * 
 
 
 def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
-    """The tangents of all ops in POINTS, converted to f64. One program computes them in this element type."""
+    """The tangents of all ops in POINTS, converted to f64. One program computes all of them in this element type."""
     t, names = f"tensor<3x{element}>", iter(f"%x{i}" for i in range(len(arguments)))
     lines = [
         f'%y{i} = "stablehlo.{op}"({", ".join(next(names) for _ in point)}) : ({", ".join([t] * len(point))}) -> {t}'
@@ -341,7 +349,7 @@ def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
     [("bf16", "bfloat16"), ("f16", "float16"), ("f8E4M3FN", "float8_e4m3fn"), ("f8E5M2", "float8_e5m2")],
 )
 def test_low_precision_computes(element: str, name: str) -> None:
-    """The tangents, computed by XLA, equal those of f64 up to the type's resolution."""
+    """In low-precision types, the tangents that XLA computes equal those in f64 up to the resolution of the type."""
     dtype, rng = np.dtype(getattr(ml_dtypes, name, name)), np.random.default_rng(5)
     arguments = [np.array(x).astype(dtype) for point in POINTS.values() for x in point]
     dx = [rng.uniform(0.5, 1, 3).astype(dtype) for _ in arguments]

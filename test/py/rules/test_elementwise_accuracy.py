@@ -1,4 +1,6 @@
-"""Compares derivatives of elementwise functions with mpmath, as test/sweep/elementwise_accuracy.py, at fewer points."""
+"""Derivatives of elementwise functions, compared with mpmath as in test/sweep/elementwise_accuracy.py, but at fewer
+points.
+"""
 
 from typing import Any
 
@@ -72,7 +74,7 @@ TAILS = {
 
 @pytest.mark.parametrize("name", TAILS)
 def test_tails_of_functions_of_minus_the_size_of_x(name: str) -> None:
-    """The formulas that docs/conventions.md recommends for `logistic` and `tanh` have accurate slopes in both tails."""
+    """The formulas for `logistic` and `tanh` that docs/conventions.md recommends have accurate slopes in both tails."""
     body, slope, second = TAILS[name]
     x = np.array([-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40], np.float32)
     program = load(
@@ -98,7 +100,7 @@ def test_tails_of_functions_of_minus_the_size_of_x(name: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "sizes"), [("f32", [1e30, 3, 1e-30]), ("f64", [1e200, 3, 1e-200])])
 def test_atan2_of_large_and_small_numbers(dtype: str, sizes: list[float]) -> None:
-    """Squares of these numbers overflow or underflow."""
+    """The derivative of atan2 is accurate for numbers whose squares overflow or underflow."""
     x = np.array(sizes, np.float32 if dtype == "f32" else np.float64)
     t, one = f"tensor<3x{dtype}>", np.ones_like(x)
     program = load(f"""

@@ -1,7 +1,7 @@
 """Functions of a matrix with equal eigenvalues or singular values, computed from its eigenvectors or singular vectors.
 
-Each function is smooth at these matrices, although the vectors are not. The JVP is compared with differences, and the
-VJP with the JVP. Second derivatives must be right or not finite.
+Each function is smooth at these matrices, although the vectors are not. The JVP is compared with finite differences,
+and the VJP with the JVP. Second derivatives must be right, or infinite or NaN.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,9 @@ def adjoint(x: Any) -> Any:
 
 
 def of_eigenvalues(phi: Function) -> Function:
-    """The function v phi(w) v^H in the form that most programs use."""
+    """A function that computes v phi(w) v^H from the eigenvalues w and the eigenvectors v, in the form that most
+    programs use.
+    """
 
     def function(x: Any) -> Any:
         w, v = jnp.linalg.eigh(x)
@@ -97,7 +99,10 @@ def unitary(n: int, kind: str) -> Any:
 
 
 def point(kind: str, is_hermitian: bool, is_exact: bool) -> tuple[Any, Any]:
-    """A matrix with two pairs of equal values, exactly or up to rounding, and a tangent."""
+    """A matrix, and a tangent.
+
+    The matrix has two pairs of eigenvalues or singular values that are equal, exactly or up to rounding.
+    """
     rng, values = np.random.default_rng(0), np.array([1.0, 1, 2, 2])
     q, p = (
         (np.eye(4, dtype=kind), np.eye(5, 4, dtype=kind))
@@ -148,7 +153,10 @@ def test_functions_of_matrices(
 
 
 def test_derivative_of_a_gradient() -> None:
-    """The gradient of sum w^3 is 3 a^2. Its derivative transposes a rule, which also sums products of vectors."""
+    """The gradient of the sum of w^3 over the eigenvalues is 3 a^2, and its JVP is right.
+
+    This differentiates a transposed rule, which also sums products of vectors.
+    """
     for kind in ("f8", "c16"):
         x, dx = point(kind, True, False)
         gradient = load(exported(lambda x: jnp.sum(jnp.linalg.eigvalsh(x) ** 3), x)).grad()
@@ -167,7 +175,7 @@ def test_second_derivative_of_the_nuclear_norm() -> None:
 
 @pytest.mark.more
 def test_on_iree() -> None:
-    """Runs a program with several functions on the default engine, in f32."""
+    """The JVP of a program with several such functions is right on the default engine, in f32."""
 
     def function(x: Any) -> Any:
         h = (x + x.T) / 2
@@ -185,7 +193,7 @@ def test_on_iree() -> None:
 
 
 def test_vectors_have_no_derivative_where_values_are_equal() -> None:
-    """Vectors of distinct values have a derivative."""
+    """The derivatives of eigenvectors are NaN or infinite exactly for those with equal eigenvalues."""
     x, dx = np.diag([1.0, 2, 2, 3]), like(np.eye(4), np.random.default_rng(0))
     program = load(exported(lambda x: jnp.linalg.eigh(x)[1], x))
     dv, ct = run(program.jvp(), [x, dx])[1], np.zeros((4, 4))
@@ -211,16 +219,23 @@ def test_weights_that_may_tell_equal_values_apart(weights: Any) -> None:
 
 
 def test_taylor_mode() -> None:
-    """Taylor mode differentiates only the factorization, and does not see how the vectors are used."""
+    """Taylor mode gives NaN or infinite derivatives at equal eigenvalues, also for smooth functions.
+
+    It differentiates only the factorization, independently of how its vectors are used.
+    """
     program = load(exported(lambda t: EIGH["sqrt"](jnp.eye(3) + t * jnp.ones((3, 3)))[0, 1], np.float64(0)))
     assert not np.isfinite(run(program.derivatives(order=1), [np.float64(0)])[1])
 
 
 def test_singular_values_of_zero() -> None:
-    """A pseudo-inverse is smooth while the rank is constant. A root and the polar factor are not smooth."""
+    """At a matrix with zero singular values, the JVP of the pseudo-inverse is right along a tangent that preserves the
+    rank.
+
+    The matrix from its factors and the polar factors have no finite derivatives.
+    """
     x = np.diag([2.0, 1, 0, 0])[:, :3]
     dx = like(x, np.random.default_rng(0))
-    dx[2:, 2:] = 0  # preserves the rank to first order
+    dx[2:, 2:] = 0  # this tangent preserves the rank to first order
     _, dy = run(load(exported(SVD["pinv"], x)).jvp(), [x, dx])
     y = np.linalg.pinv(x)
     left, right = np.eye(4) - x @ y, np.eye(3) - y @ x

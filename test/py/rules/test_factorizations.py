@@ -1,4 +1,6 @@
-"""Factorizations and solves that JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU targets, compared with JAX."""
+"""Factorizations and solves, which JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU targets, compared with
+JAX.
+"""
 
 import re
 from collections.abc import Callable
@@ -32,7 +34,7 @@ def positive(*sizes: int) -> Any:
 
 
 def differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without its integer results."""
+    """A function that returns the results of `function`, except those of integers."""
 
     def of(*arguments: Any) -> list[Any]:
         leaves = jax.tree_util.tree_leaves(function(*arguments))
@@ -81,7 +83,10 @@ def test_cholesky_as_jax(complex_: bool) -> None:
 
 
 def test_failed_cholesky_factorizations() -> None:
-    """After a failure, JAX's export selects NaN. Differentiating only the select would give zero cotangents."""
+    """After a failed Cholesky factorization, for which JAX's export selects NaN, cotangents are NaN.
+
+    Differentiating only the select would give zeros.
+    """
     a = np.stack([positive(2, 2), -positive(2, 2)])
     cotangent = run(load(exported(jnp.linalg.cholesky, a)).vjp(), [a, random(2, 2, 2)])[1]
     assert np.all(np.isfinite(cotangent[0])) and np.all(np.isnan(cotangent[1]))
@@ -97,7 +102,7 @@ def test_failed_cholesky_factorizations() -> None:
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("diag", "NU")
 def test_trsm_is_triangular_solve(side: str, uplo: str, diag: str, kind: str, complex_: bool) -> None:
-    """The derivatives of trsm equal those of triangular_solve."""
+    """The derivatives of a call of LAPACK's trsm equal those of the op triangular_solve."""
     t = f"tensor<3x3x{'complex<f64>' if complex_ else 'f64'}>"
     letters = {"side": side, "uplo": uplo, "diag": diag, "trans_x": kind}
     config = ", ".join(f"{name} = {ord(value)} : ui8" for name, value in letters.items())
@@ -191,7 +196,10 @@ def test_lu_with_its_permutation_as_a_matrix() -> None:
 
 
 def test_lu_of_a_tpu() -> None:
-    """A call for TPUs also returns the permutation. Here, LAPACK's call replaces it."""
+    """Derivatives of the LU call for TPUs, which also returns the permutation, are those of LAPACK's call.
+
+    The test replaces the call by LAPACK's to run it.
+    """
     x, dx, ct = random(2, 4, 3), random(2, 4, 3), random(2, 4, 3)
     t, perm, piv = "tensor<2x4x3xf64>", "tensor<2x4xi32>", "tensor<2x3xi32>"
     text = f"""
@@ -260,7 +268,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
     ],
 )
 def test_exports_for_platforms(function: Any, sizes: Any, platform: str) -> None:
-    """A factorization that has a derivative on one platform has a derivative on all platforms."""
+    """A factorization that has derivatives on one platform has derivatives on all platforms to which JAX exports it."""
     arguments = [jax.ShapeDtypeStruct(each, jnp.float32) for each in sizes]
     checks = [export.DisabledSafetyCheck.custom_call(name) for name in UNSTABLE]
     module = export.export(jax.jit(function), platforms=[platform], disabled_checks=checks)(*arguments)
@@ -269,4 +277,4 @@ def test_exports_for_platforms(function: Any, sizes: Any, platform: str) -> None
 
 
 UNSTABLE = ("lapack_sormqr_ffi", "cusolver_ormqr_ffi", "hipsolver_ormqr_ffi", "hipsparse_gtsv2_ffi")
-"""Names of call targets that JAX may change."""
+"""Call targets whose names JAX does not guarantee to keep."""

@@ -1,4 +1,4 @@
-"""Fourier transforms: all kinds, ranks 1 to 3, even and odd sizes, batches."""
+"""Fourier transforms: all kinds, ranks 1 to 3, even and odd sizes, and batches."""
 
 from typing import Any
 
@@ -20,7 +20,10 @@ def tensor(sizes: list[int], is_complex: bool) -> str:
 
 
 def program(kind: str, sizes: list[int], count: int, square: bool = False) -> str:
-    """A transform over the last `count` dimensions; `sizes` is the shape of the real or larger array."""
+    """A program with a transform over the last `count` dimensions.
+
+    `sizes` is the shape of the operand or result, whichever is real or larger.
+    """
     half = [*sizes[:-1], sizes[-1] // 2 + 1]
     x = tensor(half if kind == "IRFFT" else sizes, kind != "RFFT")
     y = tensor(half if kind == "RFFT" else sizes, kind != "IRFFT")

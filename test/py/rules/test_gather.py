@@ -1,4 +1,6 @@
-"""gather: indices in and out of range, windows, batches, random dimension numbers, small and unsigned index types."""
+"""gather: indices in and out of range, windows, batches, random dimension numbers, and small and unsigned index
+types.
+"""
 
 import numpy as np
 import pytest
@@ -24,14 +26,18 @@ INDEX = {
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Indexing, element: str) -> None:
-    """Indices range from -2 to past the end, so some are clamped. Some occur twice."""
+    """Derivatives are right for indices from -2 to beyond the end, some of which are clamped, and some of which are
+    equal.
+    """
     indices = RNG.integers(-2, 8, case.indices).astype(np.int32)
     check_rule(case.gather(element), random(case.operand, element), indices)
 
 
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str) -> None:
-    """The operand is longer than the largest index of small types, so that a bound for clamping could overflow."""
+    """Derivatives are right for all index types, also if a dimension is longer than the largest index, so that the
+    bound for clamping could overflow.
+    """
     case = Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1)
     greatest = np.iinfo(INDEX[index]).max
     indices = np.array([0, 3, 120, 17 if index.startswith("u") else greatest, 120], INDEX[index])
@@ -40,7 +46,10 @@ def test_index_types(index: str) -> None:
 
 @pytest.mark.parametrize("index", ["ui8", "ui32", "ui64"])
 def test_large_unsigned_indices(index: str) -> None:
-    """The interpreter's forward gather reads large unsigned indices as negative; the transpose is exact."""
+    """The VJP of a gather is right for large unsigned indices.
+
+    Only the transpose is tested, because the reference interpreter's gather reads such indices as negative.
+    """
     case = Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1)
     greatest = np.iinfo(INDEX[index]).max
     indices = np.array([0, 200, greatest, greatest - 1, 200], INDEX[index])
@@ -54,13 +63,16 @@ def test_large_unsigned_indices(index: str) -> None:
 
 @pytest.mark.parametrize(("case", "kept"), [("rows", True), ("elements", False)])
 def test_sorted_indices(case: str, kept: bool) -> None:
-    """Clamping can change the order of pairs: (9, 2) < (10, 1), but after clamping to 3, (3, 2) > (3, 1)."""
+    """The VJP's scatter keeps the attribute `indices_are_sorted` only if clamping preserves the order.
+
+    It may not for pairs: (9, 2) < (10, 1), but (3, 2) > (3, 1) after clamping to 3.
+    """
     text = str(load(CASES[case].gather(sorted_=True)).vjp())
     assert ("indices_are_sorted = true" in text.split("stablehlo.scatter")[1]) == kept
 
 
 def constant(text: str, indices: list[int]) -> str:
-    """The gather with its indices (5 x 1) computed from constants, as JAX exports them."""
+    """The text of a gather whose five indices are computed from constants, as JAX exports them."""
     parts = "".join(
         f"%c{i} = stablehlo.constant dense<{n}> : tensor<i32>\n"
         f"%b{i} = stablehlo.broadcast_in_dim %c{i}, dims = [] : (tensor<i32>) -> tensor<1x1xi32>\n"
@@ -76,14 +88,14 @@ def constant(text: str, indices: list[int]) -> str:
     [([0, 3, 2, 2, 0], 0), ([0, 4, 2, 2, 0], 1), ([-1, 3, 2, 2, 0], 1), ([7, 9, 8, 8, 8], 1)],
 )
 def test_constant_indices(indices: list[int], clamped: int) -> None:
-    """Constant indices in range are not clamped."""
+    """The VJP clamps constant indices only if they are out of range."""
     text = constant(ROWS.gather(), indices)
     assert str(load(text).vjp()).count("stablehlo.clamp") == clamped
     check_rule(text, random(ROWS.operand))
 
 
 def test_clamped_indices_are_known_to_be_inside() -> None:
-    """The transpose of the transpose is a gather without a mask."""
+    """The VJP of a gather's VJP is a gather without a mask, because the clamped indices are known to be in range."""
     assert "stablehlo.compare" not in str(load(ROWS.gather()).vjp().vjp())
 
 

@@ -1,4 +1,4 @@
-"""map: regions of elementwise ops with inner and captured constants, and regions that are refused."""
+"""map: regions of elementwise ops, with constants inside and outside the region, and regions that are refused."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ S = "tensor<f64>"
 
 
 def program(*lines: str, count: int = 2, returned: str = "%r", sizes: str = "2x3x", before: str = "") -> str:
-    """A map of `count` operands %x0, %x1, ..., which are %a0, %a1, ... in the region."""
+    """A program with a map of `count` operands %x0, %x1, .... In the region, their elements are %a0, %a1, ...."""
     t, numbers = f"tensor<{sizes}f64>", range(count)
     dimensions = str(list(range(sizes.count("x"))))[1:-1]
     dimensions = f"array<i64{':' if dimensions else ''} {dimensions}>"

@@ -1,4 +1,4 @@
-"""Functions that JAX exports as several ops, whose separate derivatives have kinks or overflow."""
+"""Functions that JAX exports as several ops. Differentiating each op would give kinks or overflow."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("double_precision")
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_logistic_of_large_values(dtype: Any) -> None:
-    """For large negative x, exp(-x) is infinite, but the derivative of the logistic is zero."""
+    """The derivative of JAX's sigmoid is right for large |x|, although exp(-x) is infinite for large negative x."""
     x = np.array([-1e4, -800, -90, -12, 0, 12, 800], dtype)
     p = load(exported(jax.nn.sigmoid, x))
     assert "exponential" in str(p)
@@ -38,7 +38,7 @@ def test_log_add_exp_of_equal_values() -> None:
 
 @pytest.mark.parametrize("function", [jax.nn.softplus, jax.nn.log_sigmoid, jax.lax.cumlogsumexp])
 def test_functions_of_it_at_zero(function: Any) -> None:
-    """Functions that use logaddexp, at zero, where training starts if all weights are zero."""
+    """Derivatives of functions that use logaddexp are JAX's at zero, where training starts if all weights are zero."""
     x = np.zeros(3)
     check_rule(exported(function, x), x, jax_function=function, order=2)
 
@@ -47,7 +47,7 @@ def test_log_add_exp_of_infinities() -> None:
     x = np.array([-np.inf, -np.inf, np.inf, 1.0])
     y = np.array([-np.inf, 2.0, np.inf, -np.inf])
     _, cx, cy = by_xla(str(load(exported(jnp.logaddexp, x, y)).vjp()), [x, y, np.ones(4)])
-    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # for equal infinities, both are 1
+    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # both are 1 if x = y is infinite
 
 
 REST = """

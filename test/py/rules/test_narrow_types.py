@@ -1,4 +1,4 @@
-"""f16: formulas whose intermediate values overflow f16 although the derivative does not."""
+"""Derivatives in f16 that are finite although intermediate values of the usual formulas overflow f16."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ POINTS = {
 
 
 def tangents(op: str, element: str, x: list[float], y: list[float]) -> list[Any]:
-    """The tangents dz/dx and dz/dy."""
+    """The derivatives of the op's result toward x and y."""
     t = f"tensor<3x{element}>"
     text = f"""
     func.func @main(%x: {t}, %y: {t}) -> {t} {{
@@ -43,7 +43,7 @@ def test_as_in_double_precision(op: str) -> None:
 
 
 COUNT = 70_000
-"""More elements than f16 can represent as a number."""
+"""A number of elements that is larger than the largest f16 number."""
 
 
 def test_ties_of_a_maximum() -> None:
@@ -59,7 +59,7 @@ def test_ties_of_a_maximum() -> None:
 
 
 def test_ties_of_a_scatter() -> None:
-    """Many updates of one element are tied, and get equal shares of the element's cotangent."""
+    """If very many updates of one element are tied, each gets an equal share of the element's cotangent."""
     scatter = Indexing([2], [COUNT, 1], [1], [], [0], [0], 1)
     p = load(scatter.scatter("maximum", "f16"))
     x, u, at = np.full(2, -1, np.float16), np.ones(COUNT, np.float16), np.zeros((COUNT, 1), np.int32)

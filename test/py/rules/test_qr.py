@@ -1,4 +1,4 @@
-"""QR factors, compared with JAX, and products of reflectors, for which JAX has no derivative."""
+"""QR factors, compared with JAX, and products of Householder reflectors, for which JAX has no derivative."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +62,10 @@ def test_pivoted_factors() -> None:
     ],
 )
 def test_factors_where_reflectors_jump(x: Any) -> None:
-    """The call is discontinuous at columns that are zero, or real, below the diagonal. Differences cannot be used."""
+    """At columns that are zero or real below the diagonal, derivatives of Q and R equal JAX's.
+
+    They cannot be compared with finite differences, because LAPACK's call is discontinuous there.
+    """
     check_rule(
         exported(factors("reduced"), x), x, order=1, jax_function=factors("reduced"), differences=False
     )
@@ -70,7 +73,7 @@ def test_factors_where_reflectors_jump(x: Any) -> None:
 
 @pytest.mark.parametrize(("mode", "result"), [("complete", 0), ("raw", 1)])
 def test_nan_where_reflectors_jump(mode: str, result: int) -> None:
-    """The derivative of a reflector is NaN where the reflector is discontinuous."""
+    """The derivative of a reflector is NaN at a matrix where the reflector is discontinuous."""
     x = np.eye(4)[:, :2]
     p, count = load(exported(factors(mode), x)), 2
     ct = [np.zeros(y.type.shape) for y in p.outputs]
@@ -91,7 +94,7 @@ def test_reflectors_of_a_matrix(sizes: list[int], complex_: bool) -> None:
 
 
 def product(a: Any, tau: Any) -> Any:
-    """The matrix Q, computed by its definition."""
+    """The matrix Q of the reflectors in `a` and `tau`, computed by its definition."""
     m, k = a.shape[0], tau.shape[0]
     q = jnp.eye(m, dtype=a.dtype)
     for i in range(k):
@@ -101,7 +104,7 @@ def product(a: Any, tau: Any) -> Any:
 
 
 def test_householder_product() -> None:
-    """Derivatives are right if a product has more columns than reflectors."""
+    """Derivatives of a product of reflectors are right if it has more columns than reflectors."""
     a, tau = random(4, 3, complex_=True), random(2, complex_=True)
     text = exported(lax.linalg.householder_product, a, tau)
     check_rule(text, a, tau, order=1, jax_function=jax.jit(lambda a, tau: product(a, tau)[:, :3]))
@@ -131,10 +134,13 @@ def test_batches_of_products() -> None:
 
 
 def test_changed_factors() -> None:
-    """After a change of the factors, Q is a product of other reflectors."""
+    """Derivatives are right if a program changes the factors of QR before it multiplies the reflectors.
+
+    Then the product is not the Q of the factorization.
+    """
 
     def function(x: Any) -> Any:
-        qr, tau = jnp.linalg.qr(x, mode="raw")  # transposed
+        qr, tau = jnp.linalg.qr(x, mode="raw")  # `mode="raw"` returns the transpose
         a = qr.T
         return lax.linalg.householder_product(a[1:], tau), lax.linalg.householder_product(2 * a, tau)
 

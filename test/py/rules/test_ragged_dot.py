@@ -1,4 +1,4 @@
-"""ragged_dot: groups of rows, empty groups, and rows outside all groups; other forms are refused."""
+"""ragged_dot: groups of rows, empty groups, and rows outside all groups. Other forms are refused."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ INF = "0xFFF0000000000000"
 def text(
     op: str, sizes: tuple[int, ...], dims: list[int], init: str | None = None, element: str = "f64"
 ) -> str:
-    """A reduce by one op. The initial value is a constant, or the second argument if `init` is None."""
+    """A program that reduces by one op. The initial value is a constant, or the second argument if `init` is None."""
     x, kept = tensor(sizes, element), tensor(tuple(n for i, n in enumerate(sizes) if i not in dims), element)
     argument = f", %init: tensor<{element}>" if init is None else ""
     constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : tensor<{element}>"
@@ -45,9 +45,9 @@ IDENTITY = {"add": "0.0", "maximum": INF, "minimum": "0x7FF0000000000000", "mult
 @pytest.mark.parametrize(("sizes", "dims"), SHAPES)
 @pytest.mark.parametrize("op", IDENTITY)
 def test_shapes(op: str, sizes: tuple[int, ...], dims: list[int]) -> None:
-    empty = 0 in [sizes[d] for d in dims]  # the result is then the initial value, which may be infinite
+    empty = 0 in [sizes[d] for d in dims]  # then the result is the initial value, which may be infinite
     check_rule(text(op, sizes, dims, IDENTITY[op]), random(*sizes), differences=not empty)
-    if dims:  # StableHLO's simplification drops the initial value of a reduction without dimensions
+    if dims:  # without dimensions, StableHLO's simplification drops the initial value
         check_rule(text(op, sizes, dims), random(*sizes), random())
 
 
@@ -81,7 +81,10 @@ def test_initial_value_that_decides(init: float) -> None:
 
 
 def test_infinities_stay_out() -> None:
-    """In a row with a finite maximum, elements -inf get no cotangent. In a row of only -inf, all elements share it."""
+    """Elements -inf get no cotangent from a row with a finite maximum.
+
+    If all elements of a row are -inf, they share the cotangent.
+    """
     program = load(text("maximum", (2, 3), [1], INF))
     x = np.array([[-np.inf, 1, -np.inf], [-np.inf] * 3])
     dx = np.arange(6.0).reshape(2, 3)
@@ -127,7 +130,9 @@ func.func @main(%x: tensor<3x4xf64>, %init: tensor<f64>) -> (tensor<3xf64>, tens
 
 
 def test_argmax() -> None:
-    """In JAX's export of argmax, the value's tangent is the tangent of the selected element."""
+    """Derivatives of JAX's export of argmax are right: the tangent of the value is the tangent of the selected
+    element.
+    """
     x = random(3, 4)
     check_rule(ARGMAX, x, np.array(-9.0))
     check_rule(ARGMAX, x, np.array(0.8))  # the initial value is the result in some rows
@@ -171,7 +176,7 @@ def test_several_results() -> None:
 
 @pytest.mark.parametrize("name", ["subtract", "divide", "power"])
 def test_refused(name: str) -> None:
-    """The op is refused even if the operand is inactive."""
+    """A reduce by this op is refused, even if the operand is inactive."""
     for wrt in ([0], [1], None):
         with pytest.raises(
             Unsupported, match=rf"jvp AD rule for stablehlo.reduce: its body is one stablehlo.{name}"
@@ -182,9 +187,9 @@ def test_refused(name: str) -> None:
 def general(
     sizes: tuple[int, ...], dims: list[int], count: int, lines: str, returned: str, elements: str = ""
 ) -> str:
-    """A reduce of `count` operands by a body of several ops on %a0, %a1, ... and %b0, %b1, ...
+    """A program that reduces `count` operands by a body of several ops on %a0, %a1, ... and %b0, %b1, ....
 
-    Operands and initial values are the arguments; their element types are f64 unless `elements` gives others.
+    The operands and the initial values are the arguments. Their element types are `elements`, or f64 by default.
     """
     of = elements.split() or ["f64"] * count
     kept = tuple(n for i, n in enumerate(sizes) if i not in dims)
@@ -211,7 +216,10 @@ AFFINE = f"""
 %s = stablehlo.multiply %a0, %b0 : {S}
 %u = stablehlo.multiply %b0, %a1 : {S}
 %t = stablehlo.add %u, %b1 : {S}"""
-"""The composition of two maps x -> s x + t, first a and then b; the order matters."""
+"""The body of a reduction that composes two maps x -> s x + t, first a and then b.
+
+The order of the elements matters.
+"""
 LOGSUMEXP = f"""
 %m = stablehlo.maximum %a0, %b0 : {S}
 %u = stablehlo.subtract %a0, %m : {S}
@@ -235,7 +243,7 @@ SIX = """%u = stablehlo.add %a0, %b0 : tensor<f64>
 %v = stablehlo.multiply %a0, %b0 : tensor<f64>
 %w = stablehlo.multiply %v, %c : tensor<f64>
 %r = stablehlo.add %u, %w : tensor<f64>"""
-"""x + y + x y / 2, where the constant 1/2 is captured."""
+"""A body that computes x + y + x y / 2 and captures the constant 1/2."""
 
 
 @pytest.mark.parametrize(("sizes", "dims"), SHAPES)
@@ -265,14 +273,14 @@ def test_a_value_from_outside() -> None:
     c, x, init = point
     expected = sum(
         np.prod(np.delete(1 + c * np.append(x, init), i)) for i in range(5)
-    )  # derivative of prod (1 + c x) / c
+    )  # the derivative of prod (1 + c x) / c
     assert dy == pytest.approx(expected)
     with pytest.raises(Unsupported, match="its region reads an active value from outside"):
         load(program).jvp([0])
 
 
 def test_sum_and_index_in_one_body() -> None:
-    """The body adds squares in f64, and tracks the index of the largest element in i64."""
+    """Derivatives are right if one body both adds squares in f64 and tracks the index of the largest element in i64."""
     lines = f"""
     %u = stablehlo.power %a0, %c2 : {S}
     %v = stablehlo.power %b0, %c2 : {S}

@@ -1,4 +1,6 @@
-"""reduce_window: each reducer with each kind of window, initial values, ties, zeros, and bodies that select."""
+"""reduce_window: each reducer with each kind of window, initial values, ties, zeros, and bodies that select
+elements.
+"""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ IDENTITY = {"add": "0.0", "maximum": "0xFFF0000000000000", "minimum": "0x7FF0000
 
 @dataclass(frozen=True)
 class Case:
-    """A reduce_window, in one dimension by default."""
+    """The attributes of a reduce_window, which has one dimension by default."""
 
     size: tuple[int, ...] = (6,)
     window: tuple[int, ...] = (3,)
@@ -89,7 +91,9 @@ CASES = {
 
 
 def check(op: str, case: Case) -> None:
-    """Checks two initial values: the identity, with which results may be infinite, and another number."""
+    """Checks the derivatives for two initial values: the identity of the op, with which results may be infinite, and
+    another number.
+    """
     x = RNG.standard_normal(case.size)
     with np.errstate(invalid="ignore"):
         check_rule(case.text(op, IDENTITY[op]), x, differences=op in ("add", "multiply"))
@@ -184,7 +188,7 @@ func.func @main(%x: tensor<4xf64>, %y: tensor<4xf64>, %p: tensor<f64>, %q: tenso
 
 @pytest.mark.parametrize("p", [-9.0, 0.3])
 def test_selection(p: float) -> None:
-    """Differentiates the program that JAX exports for the derivative of a maximum over windows."""
+    """The derivative of a maximum over windows, as JAX exports it, has right derivatives itself."""
     check_rule(SELECT, RNG.standard_normal(4), RNG.standard_normal(4), np.array(p), np.array(0.5))
 
 
@@ -195,7 +199,7 @@ def test_refused() -> None:
 
 
 def affine(case: Case) -> str:
-    """The composition of maps x -> s x + t, in which the order matters."""
+    """A reduce_window that composes maps x -> s x + t. The order of the elements matters."""
     program, scalar = case.text("add"), "tensor<f64>"
     x, y = tensor(case.size, "f64"), tensor(case.places, "f64")
     for old, new in (
@@ -263,7 +267,7 @@ def test_cumulative_through_jax(name: str, reverse: bool) -> None:
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize(("low", "high"), [(39, 0), (0, 39), (7, 3)])
 def test_long_windows(op: str, low: int, high: int) -> None:
-    """Long windows, which are not emitted as windows. At ties, the first element still gets the derivative."""
+    """Derivatives of maxima over long windows do not use windows, but also select the first element at ties."""
     size, width = (40, 40) if low + high == 39 else (50, 35)
     case = Case((size,), (width,), pad=((low, high),))
     x = RNG.integers(0, 9, size).astype(np.float64)
@@ -279,7 +283,9 @@ def test_long_windows(op: str, low: int, high: int) -> None:
 
 
 def test_memory_of_long_windows() -> None:
-    """For n elements, tensors in derivatives of a cumulative op have at most n + 1 elements, also at order two."""
+    """The derivatives of a cumulative op over n elements contain only tensors with at most n + 1 elements, also at
+    order two.
+    """
     case = Case((1000,), (1000,), pad=((999, 0),))
     for op in ("multiply", "maximum"):
         program = load(case.text(op, IDENTITY[op])).vjp().jvp()

@@ -1,4 +1,4 @@
-"""chlo.scan, which becomes a loop on import: values compared with NumPy, and derivatives."""
+"""chlo.scan, which is imported as a loop: its values are compared with NumPy, and its derivatives are checked."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 def scan(attributes: str = "") -> str:
-    """The scan y_t = x_t s_(t-1) + x_t, s_t = sinh y_t over the rows of x. The initial state is s."""
+    """The program of the scan y_t = x_t s_(t-1) + x_t, s_t = sinh y_t over the rows of x. The initial state is s."""
     return f"""
     func.func @main(%x: tensor<4x3xf64>, %s: tensor<3xf64>) -> (tensor<4x3xf64>, tensor<3xf64>) {{
       %0:2 = chlo.scan(%x) inits(%s) dimension=0 {attributes} {{
@@ -39,7 +39,7 @@ def test_scan(attributes: str) -> None:
 
 
 def test_two_scans_one_in_a_branch() -> None:
-    """Each scan gets its own function, under a name that is not in use."""
+    """If a program has two scans, one of them in a branch, each is imported as a function with a new name."""
     text = scan().replace("@main", "@scan0")
     body = scan()[scan().index("%0:2") : scan().rindex("return")]
     program = load(f"""

@@ -1,4 +1,6 @@
-"""scatter: all bodies and dimension numbers, windows partly or wholly out of range, and updates of one element."""
+"""scatter: all bodies and dimension numbers, windows partly or fully out of range, and several updates of one
+element.
+"""
 
 from typing import Any
 
@@ -30,7 +32,10 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_cases(case: Indexing, op: str, element: str) -> None:
-    """Indices range from -2 to past the end. Some updates are dropped partly or wholly, and some overlap."""
+    """Derivatives are right for indices from -2 to beyond the end.
+
+    Some updates are dropped partly or fully, and some overlap.
+    """
     check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
 
 
@@ -43,7 +48,7 @@ def test_other_bodies(case: Indexing, op: str) -> None:
 
 @pytest.mark.parametrize("op", ["add", "set", "multiply", "minimum"])
 def test_unique_indices(op: str) -> None:
-    """Some indices are out of range at each end."""
+    """Derivatives are right for unique indices, some of which are out of range at each end."""
     check(ROWS, np.array([[2], [-1], [0], [9], [3]], np.int32), op, unique=True)
     check(CASES["windows"], np.array([[0, 0], [2, 4], [4, -1]], np.int32), op, unique=True)
 
@@ -72,7 +77,9 @@ def test_multiply_by_inactive_updates_that_meet(element: str) -> None:
 @pytest.mark.parametrize("op", ["add", "set"])
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str, op: str) -> None:
-    """The operand is longer than the largest index of small types, so that a bound for clamping could overflow."""
+    """Derivatives are right for all index types, also if a dimension is longer than the largest index, so that the
+    bound for clamping could overflow.
+    """
     least = np.iinfo(INDEX[index]).min
     for case in (
         Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1),
@@ -89,7 +96,7 @@ def test_index_types(index: str, op: str) -> None:
     ("index", "masked"), [((2, 3), False), ((0, 0), False), ((4, 3), True), ((2, 5), True), ((-1, 2), True)]
 )
 def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
-    """A window known to be in range needs neither mask nor padding."""
+    """If a constant index shows that the window is in range, the VJP has neither mask nor padding."""
     case = CASES["one window"]
     constant = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
     text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", constant, 1)
@@ -99,7 +106,7 @@ def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_ties_are_shared(op: str) -> None:
-    """Each of the k elements that equal the result gets 1 / k of the cotangent."""
+    """If k elements are tied with the result of a maximum or minimum, each gets 1 / k of the cotangent."""
     case = Indexing([3], [4, 1], [1], [], [0], [0], 1)
     text = case.scatter(op).replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE} %1 =")
     x, u = np.array([1.0, 5.0, 2.0]), np.array([1.0, 1.0, 5.0, 7.0])
@@ -114,7 +121,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """Several updates write one element. Only the update that is in the result gets a cotangent."""
+    """If several updates write one element, only the update whose value is in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
@@ -127,7 +134,10 @@ def test_the_winner_takes_all() -> None:
 
 
 def test_infinite_values_do_not_spread() -> None:
-    """A select, not a product with zero, removes values that do not reach a result."""
+    """Infinite updates that do not reach a result give no NaN cotangents.
+
+    The VJP removes them by a select instead of a product with zero.
+    """
     text = ROWS.scatter("set")
     u = random(ROWS.windows)
     u[0] = np.inf
@@ -167,7 +177,7 @@ def test_random_numbers(case: Indexing, op: str) -> None:
     check(case, RNG.integers(-2, 4, case.indices).astype(np.int32), op, order=1)
 
 
-# ---- products, where updates meet ----------------------------------------------------------------------------
+# ---- products of several updates of one element ----------------------------------------------------------------
 
 MEETING = np.array([[2], [2], [0], [9], [2]], np.int32)
 
@@ -182,7 +192,10 @@ ONES = Indexing([4], [5, 1], [1], [], [0], [0], 1)
 
 
 def test_products_of_updates_that_are_reshaped() -> None:
-    """The expansion of the scatter adds another reshape of the updates."""
+    """Derivatives of products are right if the updates are reshaped.
+
+    The expansion of the scatter adds another reshape of them.
+    """
     scatter = Indexing([4], [2, 3, 1], [1], [], [0], [0], 2).scatter("multiply", operands="%x, %i, %v")
     text = scatter.replace("%u: tensor<2x3xf64>", "%u: tensor<6xf64>").replace(
         "%0 =", "%v = stablehlo.reshape %u : (tensor<6xf64>) -> tensor<2x3xf64>\n          %0 =", 1
@@ -192,7 +205,10 @@ def test_products_of_updates_that_are_reshaped() -> None:
 
 @pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
 def test_products_with_zeros(zeros: list[int]) -> None:
-    """At order two, the mixed derivative in two factors that are zero is the product of the other factors."""
+    """Derivatives of products with zero factors are right to order two.
+
+    The mixed derivative in two zero factors is the product of the other factors.
+    """
     x, u = random(ONES.operand), random(ONES.windows)
     u[zeros] = 0
     check_rule(ONES.scatter("multiply"), x, MEETING, u, order=2)
@@ -221,7 +237,7 @@ BODIES = {
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("op", BODIES.values(), ids=BODIES)
 def test_any_body(op: str, unique: bool) -> None:
-    """Values are positive, because the body computes a power."""
+    """Derivatives of scatters with any body are right. The operands are positive, because the body computes a power."""
     rows = [[2], [-1], [0], [9], [3]] if unique else MEETING
     windows = [[0, 0], [2, 4], [4, -1]] if unique else [[0, 0], [1, 1], [2, 9]]
     for case, indices in ((ONES, rows), (CASES["windows"], windows)):
@@ -241,7 +257,7 @@ def test_a_body_with_a_constant_from_outside() -> None:
 
 @pytest.mark.parametrize("op", ["divide", "set", "multiply"])
 def test_dropped_updates_contribute_nothing(op: str) -> None:
-    """An update that is out of range contributes neither its value nor its infinite slope."""
+    """An update that is out of range contributes neither its value nor its infinite slope to the cotangents."""
     text, u = ROWS.scatter(op, unique=op == "divide"), random(ROWS.windows)
     u[3] = 0 if op == "divide" else np.inf
     indices = np.array([[2], [-1], [0], [9], [3]], np.int32)
@@ -282,7 +298,10 @@ def test_elements_that_the_body_promotes() -> None:
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_extrema_of_complex_values(op: str) -> None:
-    """Real parts are far apart, because the value jumps if another element is selected."""
+    """Derivatives of complex maxima and minima are right.
+
+    The real parts are far apart, so that finite differences do not change the selected element.
+    """
     real = np.random.default_rng(0).permutation(np.arange(27.0))
     values = real + 1j * random([27])
     check_rule(
@@ -291,7 +310,7 @@ def test_extrema_of_complex_values(op: str) -> None:
 
 
 def test_many_ties_in_low_precision() -> None:
-    """There are 300 ties, a number that bf16 cannot represent."""
+    """300 tied updates share the cotangent equally in bf16, which cannot represent the number 300."""
     case = Indexing([1], [300, 1], [1], [], [0], [0], 1)
     text = (
         case.scatter("maximum", "bf16")
@@ -347,7 +366,10 @@ def test_several_operands(region: str, unique: bool) -> None:
 
 @pytest.mark.parametrize("unique", [True, False])
 def test_positions_of_maxima(unique: bool) -> None:
-    """As in argmax, integers move with the values, and have no tangents."""
+    """Derivatives are right for a scatter that selects values with their integer positions, as argmax does.
+
+    The integers have no tangents.
+    """
     i = "tensor<i32>"
     region = (
         f"{COMPARE} %f = stablehlo.select %p, %b, %d : tensor<i1>, {i} stablehlo.return %e, %f : {T}, {i}"
@@ -363,7 +385,10 @@ def test_each_operand_alone() -> None:
 
 
 def test_batched_update_slices_are_unique() -> None:
-    """JAX's batched dynamic_update_slice has unique indices, so the rule does not look for winners."""
+    """A batched dynamic_update_slice of JAX has unique indices.
+
+    Therefore its VJP does not compute which update is in the result.
+    """
     case = Indexing([3, 5], [3, 1], [1, 2], [1], [], [1], 1, [0], [0])
     assert "iota" not in str(load(case.scatter("set")).vjp())
     check(case, np.array([[1], [0], [4]], np.int32), "set")

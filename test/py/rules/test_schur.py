@@ -1,4 +1,4 @@
-"""Schur forms of complex matrices, and refused reductions."""
+"""Schur forms of complex matrices, and refused cases."""
 
 from typing import Any
 
@@ -39,7 +39,10 @@ def test_complex(sizes: tuple[int, ...], order: int) -> None:
 
 
 def test_form_alone() -> None:
-    """The call does not compute vectors. Its rule computes them."""
+    """If a call computes only the Schur form, its derivative is right.
+
+    The rule computes the Schur vectors that it needs.
+    """
     x = matrix(3, 3, kind="c")
     form = exported(lambda x: jnp.abs(lax.linalg.schur(x, compute_schur_vectors=False)[0]) ** 2, x)
     check_rule(form, x, order=1)

@@ -1,4 +1,4 @@
-"""select_and_scatter: the four comparisons and a body of several ops; overlaps, ties, padding."""
+"""select_and_scatter: the four comparisons and a body of several ops, with overlapping windows, ties and padding."""
 
 import re
 
@@ -75,7 +75,7 @@ def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> N
 @pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
 @pytest.mark.parametrize("name", ["disjoint", "overlap", "pad", "two"])
 def test_ties(name: str, select: str) -> None:
-    """At ties, the transpose reads the elements to which the op scatters."""
+    """At ties, the transpose reads the cotangents of the elements to which the op scatters."""
     case = CASES[name]
     x = RNG.integers(0, 2, case[0]).astype(np.float64)
     program = load(text(*case, select))
@@ -102,7 +102,10 @@ def test_against_jax() -> None:
 
 
 def test_selection_by_several_ops() -> None:
-    """Selects by the distance from 2. MLIR's folder moves the constant 2 out of the region."""
+    """Derivatives are right if several ops select the element, here by the distance from 2.
+
+    MLIR's folder moves the constant 2 out of the region.
+    """
     source = text(*CASES["overlap"]).replace(
         "%2 = stablehlo.compare GE, %a, %b",
         """%d = stablehlo.subtract %a, %c : tensor<f64>
@@ -134,7 +137,10 @@ def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pa
 @pytest.mark.parametrize("name", ["overlap", "empty_source"])
 @pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
 def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA adds the initial value once. The interpreter adds it again for each source."""
+    """Derivatives with respect to the initial value are right on XLA, which adds this value once.
+
+    The reference interpreter adds it for each source.
+    """
     monkeypatch.setattr("harness.check_rule.chosen", lambda text: by_xla)
     case = CASES[name]
     program = with_argument(text(*case, scatter=scatter)).replace("(%x, %source, %init)", "(%x, %source, %t)")
@@ -158,7 +164,11 @@ def test_long_window() -> None:
 
 
 def test_selection_by_a_value_from_outside() -> None:
-    """Selects the first element beyond a captured limit."""
+    """Derivatives are right if the selection depends on a captured value, here a limit that the selected element
+    exceeds.
+
+    They are refused with respect to that value.
+    """
     outside = with_argument(text(*CASES["overlap"])).replace("compare GE, %a, %b", "compare GE, %a, %t")
     x, source, ct = RNG.standard_normal(6), *RNG.standard_normal((2, 4))
     program = load(outside)
@@ -173,7 +183,10 @@ def test_selection_by_a_value_from_outside() -> None:
 
 
 def test_scalars_without_attributes_of_windows() -> None:
-    """A scalar has a single window, which has one element by default."""
+    """A select_and_scatter of a scalar without window attributes is right.
+
+    Its only window has one element by default.
+    """
     plain = re.sub(r"<\{.*?\}> ", "", text((), (), (), ()), flags=re.DOTALL)
     check_rule(plain, np.array(2.0), np.array(3.0))
     np.testing.assert_array_equal(load(plain).compile()(np.array(2.0), np.array(3.0)), [3.0])

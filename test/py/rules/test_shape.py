@@ -1,4 +1,4 @@
-"""Ops that move elements: the corner cases of each attribute, empty and unit dimensions, f64 and complex128."""
+"""Ops that move elements: special cases of each attribute, and empty and unit dimensions, in f64 and complex128."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ random = partial(normal, RNG)
 
 
 def unary(op: str, sizes: list[int], result: list[int], attributes: str, element: str = "f64") -> str:
-    """A program that squares the op's result, so that the second derivative is not zero."""
+    """A program that squares the result of the op, so that the second derivative is not zero."""
     x, y = tensor(sizes, element), tensor(result, element)
     return f"""
     func.func @main(%x: {x}) -> {y} {{
@@ -81,7 +81,7 @@ def test_reverse(dimensions: list[int], element: str) -> None:
     ("sizes", "start", "limit", "strides"),
     [
         ([5], [1], [4], [1]),
-        ([7], [1], [6], [3]),  # takes 1 and 4; the limit is larger
+        ([7], [1], [6], [3]),  # takes elements 1 and 4; the limit is larger than needed
         ([7], [0], [7], [4]),
         ([4], [2], [2], [1]),
         ([4], [4], [4], [2]),
@@ -129,10 +129,10 @@ def pad(
         ([3], [2], [1], [1]),
         ([5], [-2], [0], [0]),
         ([5], [0], [-2], [0]),
-        ([4], [-1], [3], [2]),  # cut within the interior padding: element 0 is dropped, 1 is kept
+        ([4], [-1], [3], [2]),  # ends within the interior padding: element 0 is dropped, element 1 remains
         ([4], [-2], [-4], [1]),
-        ([3], [-5], [5], [0]),  # only padding is left
-        ([3], [4], [-7], [0]),  # nothing is left
+        ([3], [-5], [5], [0]),  # only padding remains
+        ([3], [4], [-7], [0]),  # nothing remains
         ([3], [6], [-5], [0]),
         ([0], [2], [1], [3]),
         ([1], [-1], [3], [4]),
@@ -151,7 +151,10 @@ def test_padding_with_an_element_of_the_operand() -> None:
 
 
 def test_cotangent_of_the_padding_value() -> None:
-    """The sum of all cotangents minus the sum of the operand's cotangents would be NaN here."""
+    """The cotangent of the padding value is right if the operand is infinite.
+
+    It must not be computed as the sum of all cotangents minus that of the operand, which would be NaN here.
+    """
     from harness.check_rule import run
 
     from tiduc.loading import load

@@ -1,6 +1,7 @@
-"""Factorizations and solves at singular matrices: JVP and VJP agree, or neither is finite.
+"""Factorizations and solves at singular matrices:
 
-Equal eigenvalues and singular values of these matrices often differ by rounding errors.
+JVP and VJP agree, or neither is finite. Equal eigenvalues and singular values of these matrices often differ by
+rounding errors.
 """
 
 from collections.abc import Callable
@@ -70,7 +71,9 @@ def adjoint(x: Any) -> Any:
 
 
 def points(rng: Any, kind: str) -> list[Any]:
-    """Matrices that are singular, are defective, or have equal values, exactly or up to rounding."""
+    """Matrices that are singular, are defective, or have eigenvalues or singular values that are equal, exactly or up
+    to rounding.
+    """
     q, p, s = orthogonal(rng, N, kind), orthogonal(rng, N, kind), like(np.zeros((N, N), kind), rng)
     jordan = np.array([[1.0, 1, 0], [0, 1, 0], [0, 0, 3]])
     split = jordan + 1e-14 * np.eye(N, k=-1)
@@ -108,7 +111,9 @@ def points(rng: Any, kind: str) -> list[Any]:
 @pytest.mark.parametrize("kind", ["f8", "c16"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_jvp_and_vjp_agree_or_are_not_finite(name: str, kind: str) -> None:
-    """Tests a dense cotangent, and the cotangent of a single element."""
+    """At these matrices, JVP and VJP agree or neither is finite, for a dense cotangent and for the cotangent of one
+    element.
+    """
     rng = np.random.default_rng(0)
     program = load(exported(FUNCTIONS[name], np.eye(N, dtype=kind)))
     jvp, vjp, count = program.jvp(), program.vjp(), len(program.outputs)
@@ -127,7 +132,7 @@ def test_jvp_and_vjp_agree_or_are_not_finite(name: str, kind: str) -> None:
             actual = inner(run(vjp, [x, *ct])[count:], [dx])
             is_finite = np.isfinite(inner(ct, dy))
             expected = inner(ct, dy) if is_dense else inner([ct[0].flat[:1]], [dy[0].flat[:1]])
-            if is_dense or not np.isfinite(actual):  # derivatives of other elements may be irrelevant
+            if is_dense or not np.isfinite(actual):  # the derivatives of other elements need not be finite
                 assert is_finite == np.isfinite(actual), (number, is_dense, expected, actual)
             else:
                 assert np.isfinite(expected), (number, is_dense, expected, actual)
@@ -151,7 +156,9 @@ def test_derivatives_of_defective_eigenvalues_are_not_finite(x: Any, dx: Any) ->
 
 
 def test_a_simple_eigenvalue_beside_defective_ones() -> None:
-    """The spectral radius of a chain and a loop, as a graph, has the derivative that differences give."""
+    """The derivative of the largest real part of the eigenvalues is right by finite differences if that eigenvalue is
+    simple and the others are defective.
+    """
     x = np.array([[0.0, 1, 0], [0, 0, 0], [0.5, 2, 3]])
     dx = np.random.default_rng(0).standard_normal((3, 3))
     program = load(exported(lambda x: jnp.max(jnp.real(jnp.linalg.eigvals(x))), x))
@@ -166,7 +173,7 @@ def test_a_simple_eigenvalue_beside_defective_ones() -> None:
 
 
 def _pair(n: int, kind: str) -> tuple[Any, Any, Any]:
-    """Unitary q and p, and values; the first two values are equal."""
+    """Unitary matrices q and p, and n values, the first two of which are equal."""
     rng = np.random.default_rng(n)
     return orthogonal(rng, n, kind), orthogonal(rng, n, kind), np.array([1.0, 1, *range(2, n)])
 
@@ -203,7 +210,10 @@ def test_unitary_factors_with_equal_singular_values(n: int, kind: str) -> None:
 
 
 def _check(function: Callable[..., Any], x: Any, dx: Any, expected: Any, tolerance: float) -> None:
-    """Compares the JVP with `expected`, and the VJP with the JVP. Derivatives of order two must not be finite."""
+    """Compares the JVP with `expected`, and the VJP with the JVP.
+
+    Asserts that derivatives of order two are not finite.
+    """
     program = load(exported(function, x))
     y, dy = run(program.jvp(), [x, dx])
     size = np.max(np.abs(expected))
@@ -237,7 +247,9 @@ def test_the_width_is_an_option(tmp_path: Any, capsys: Any) -> None:
 
 
 def test_failed_calls_have_tangents_of_nan() -> None:
-    """After a failure, JAX's export selects a constant NaN. Its tangent must be NaN, not zero."""
+    """After a failed Cholesky factorization, for which JAX's export selects a constant NaN, the tangent is NaN and not
+    zero.
+    """
     x = np.stack([np.eye(2), -np.eye(2)])
     with jax.enable_x64(True):
         dy = run(load(exported(jnp.linalg.cholesky, x)).jvp(), [x, x])[1]
@@ -256,9 +268,13 @@ def adjugate(x: Any) -> Any:
     return np.linalg.det(u @ vh) * (vh.T * others) @ u.T
 
 
-@pytest.mark.more  # the derivatives compile for two seconds
+@pytest.mark.more  # the derivatives take two seconds to compile
 def test_determinants_of_singular_matrices() -> None:
-    """Exported by `jax.export`, the determinant selects 0 at singular matrices; so does its logarithm."""
+    """At singular matrices, the derivatives of `det` are right to order two, except at zero, and those of `slogdet` are
+    infinite or NaN.
+
+    In files of `jax.export`, both functions contain a select for such matrices.
+    """
     rng = np.random.default_rng(0)
     log = load(exported(lambda x: jnp.linalg.slogdet(x)[1], RANK_3))
     det = load(exported(jnp.linalg.det, RANK_3))
@@ -295,10 +311,13 @@ EARLY = {
 }
 
 
-@pytest.mark.more  # compiles programs with two engines
+@pytest.mark.more  # compiles with two engines
 @pytest.mark.parametrize("is_file", [True, False])
 def test_determinants_where_an_earlier_pivot_is_zero(is_file: bool) -> None:
-    """The derivative is the adjugate. JAX's derivative would be 0 there, and that of the ops in a file NaN."""
+    """If a pivot before the last one is 0, the derivative of the determinant is the adjugate.
+
+    There, JAX's derivative is 0, and differentiating the ops in a file gives NaN.
+    """
     x = np.stack([*EARLY.values(), RANK_3 + np.eye(4), RANK_3])
     with jax.enable_x64(True):
         program = load(exported(jnp.linalg.det, x)) if is_file else tiduc.from_jax(jnp.linalg.det, x)
@@ -314,7 +333,10 @@ def test_determinants_where_an_earlier_pivot_is_zero(is_file: bool) -> None:
 
 @pytest.mark.more
 def test_jets_of_determinants() -> None:
-    """The coefficients of det(x + t a + t^2 b + t^3 c); an early pivot of 0 leaves one finite."""
+    """The Taylor coefficients of det(x + t a + t^2 b + t^3 c) are right.
+
+    If a pivot before the last one is 0, only the first coefficient is finite.
+    """
     rng = np.random.default_rng(0)
     series, times = rng.standard_normal((3, 4, 4)), np.linspace(-1, 1, 25)
     jet = load(exported(jnp.linalg.det, RANK_3)).jet(3)

@@ -1,4 +1,4 @@
-"""sort: dimensions, orders, several operands, ties, and comparators as JAX exports them."""
+"""sort: dimensions, orders, several operands, ties, and comparators in the form that JAX exports."""
 
 import jax
 import jax.numpy as jnp
@@ -60,19 +60,22 @@ func.func @main(%x: tensor<2x4xf64>, %n: tensor<2x4xi32>, %y: tensor<2x4xf64>, %
 
 
 def several() -> list[np.ndarray]:
-    """Arguments whose keys are far apart, so that finite differences do not change their order."""
+    """Arguments for `SEVERAL`. The keys are far apart, so that finite differences do not change their order."""
     x = RNG.permuted(np.linspace(-2, 2, 8)).reshape(2, 4)
     y, re, im = RNG.standard_normal((3, 2, 4))
     return [x, np.arange(8, dtype=np.int32).reshape(2, 4), y, re + 1j * im]
 
 
 def test_several_operands() -> None:
-    """Each tangent is sorted with its own operand, whichever operand is the key."""
+    """In a sort of several operands, each tangent is sorted with its operand, whichever operand is the key."""
     check_rule(SEVERAL, *several())
 
 
 def test_order_three() -> None:
-    """Programs are printed and parsed between orders; MLIR moves constants out of the comparator."""
+    """Derivatives of a sort are right to order three if the program is printed and parsed after order one.
+
+    MLIR then moves constants out of the comparator.
+    """
     lowered = str(load(SEVERAL).jvp([0, 2]))
     point = several()
     tangents = [RNG.standard_normal((2, 4)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Singular values and vectors: thin, full, or only values, by calls of LAPACK and cuSOLVER."""
+"""Singular values and vectors, thin, full, or only values, by calls of LAPACK and cuSOLVER."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,10 @@ THIN, FULL, VALUES = svd(full_matrices=False), svd(full_matrices=True), svd(comp
 
 
 def without_signs(x: Any) -> Any:
-    """Products of real vectors, because rounding of a matrix may flip the signs of a pair."""
+    """The singular values, and products of components of singular vectors.
+
+    Rounding of the matrix may flip the signs of a pair of vectors, but not these products.
+    """
     u, s, vh = THIN(x)
     return s, u * u, vh * vh, u[..., :1, :] * vh[..., :1].swapaxes(-1, -2)
 
@@ -41,7 +44,9 @@ def adjoint(x: Any) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Functions of the full singular vectors that depend neither on phases nor on the completion of the basis."""
+    """Functions of the full SVD that depend neither on the phases of the vectors nor on the choice of the additional
+    vectors.
+    """
     u, s, vh = FULL(x)
     count = s.shape[-1]
     thin, more = (
@@ -120,7 +125,11 @@ EQUAL = np.diag([3.0, 3.0, 1.0, 1.0])
 
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_values_that_are_equal(kind: str) -> None:
-    """The unitary factor u v^H is smooth. The sum of the values is smooth too, and its gradient is u v^H."""
+    """Derivatives of the unitary factor u v^H, and of the sum of the singular values, are right at equal singular
+    values.
+
+    The gradient of the sum is u v^H.
+    """
 
     def unitary(x: Any) -> Any:
         u, _, vh = THIN(x)
@@ -133,7 +142,10 @@ def test_values_that_are_equal(kind: str) -> None:
 
 
 def test_values_that_are_zero() -> None:
-    """Zero singular values cause no division by zero, but their vectors in u have no derivative."""
+    """At zero singular values, the tangents of the values and of v are finite.
+
+    Only the columns of u for zero values have no finite tangent.
+    """
     x = np.diag([2.0, 1.0, 0.0, 0.0])[:, :3]
     du, *others = run(load(exported(THIN, x)).jvp(), [x, matrix(4, 3)])[3:]
     np.testing.assert_array_equal(np.isfinite(du).all(0), [True, True, False])

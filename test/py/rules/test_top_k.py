@@ -1,4 +1,4 @@
-"""top_k: each tangent is selected with its value."""
+"""top_k: the tangents of the selected values are the tangents of the same elements."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Triangular solves: sides, triangles, transposes, unit diagonals, batches, and entries that are not read."""
+"""Triangular solves: sides, triangles, transposes, unit diagonals, batches, and entries that the op does not read."""
 
 from functools import partial
 from typing import Any
@@ -17,14 +17,17 @@ random = partial(normal, RNG)
 
 
 def matrix(batch: list[int], n: int, element: str) -> Any:
-    """A well-conditioned matrix with both triangles filled."""
+    """A well-conditioned matrix, whose two triangles both have nonzero entries."""
     return 0.4 * random([*batch, n, n], element) + 2 * np.eye(n)
 
 
 def program(
     sizes: tuple[list[int], int, int], element: str, left: bool, lower: bool, unit: bool, kind: str
 ) -> str:
-    """A triangular solve; `sizes` has the batch, the size of the triangle, and the other dimension."""
+    """A program with a triangular solve.
+
+    `sizes` is the batch, the size of the triangle, and the number of right-hand sides.
+    """
     batch, n, m = sizes
     a, y = tensor([*batch, n, n], element), tensor([*batch, *([n, m] if left else [m, n])], element)
     flags = f"left_side = {left}, lower = {lower}, unit_diagonal = {unit}".lower()
@@ -48,7 +51,7 @@ BOTH = [False, True]
 @pytest.mark.parametrize("left", BOTH)
 def test_all_forms(element: str, kind: str, unit: bool, lower: bool, left: bool) -> None:
     text = program(([], 3, 2), element, left, lower, unit, kind)
-    order = 1 if (element, kind) == ("f64", "ADJOINT") else 2  # these need XLA
+    order = 1 if (element, kind) == ("f64", "ADJOINT") else 2  # this case needs XLA
     check_rule(text, matrix([], 3, element), random([3, 2] if left else [2, 3], element), order=order)
 
 
@@ -79,7 +82,9 @@ def test_entries_not_read_have_derivative_zero(unit: bool, kind: str) -> None:
 @pytest.mark.parametrize("lower", BOTH)
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_jax(element: str, lower: bool, kind: str) -> None:
-    """JAX's derivative is also toward the triangle only."""
+    """The derivatives of a triangular solve equal JAX's, which are also only with respect to the triangle that the op
+    reads.
+    """
 
     def function(a: Any, y: Any) -> Any:
         return lax.linalg.triangular_solve(
@@ -101,7 +106,10 @@ def test_with_itself() -> None:
 
 
 def test_a_solution_is_not_linear_in_its_matrix() -> None:
-    """Transposition refuses a linear graph in which the matrix is active. No rule emits such a graph."""
+    """The transpose rule refuses an op whose matrix is active, because the solution is not linear in the matrix.
+
+    No rule emits such an op.
+    """
     from tiduc.passes.rules import OPSET
 
     class Op:

@@ -1,4 +1,4 @@
-"""tuple and get_tuple_element, with parts of several kinds, and nested tuples."""
+"""tuple and get_tuple_element, with elements of several types, and nested tuples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""uniform_quantize: straight-through derivatives from a float to a dequantization, else refused."""
+"""uniform_quantize: straight-through derivatives from a float operand to the dequantized result.
+
+Other uses are refused.
+"""
 
 from typing import Any
 
@@ -26,7 +29,7 @@ def program(f: str, q: str, attribute: str = "{tidu.straight_through}", between:
 
 
 def by_math(text: str, *arguments: Any) -> list[Any]:
-    """Runs a program after StableHLO's pass has replaced quantization by arithmetic."""
+    """Runs a program on XLA after a pass of StableHLO has replaced quantization by arithmetic."""
     module = parse(text)
     run_passes(
         module.operation,
@@ -65,7 +68,7 @@ def test_rounding_is_refused() -> None:
 
 
 def test_quantized_arithmetic_is_refused() -> None:
-    """The tangents would be floats, but the operands are quantized."""
+    """Derivatives of arithmetic on quantized values are refused, because the tangents would be floats."""
     between = f"""
       %s = stablehlo.add %q, %q : {Q}
       %r = stablehlo.uniform_dequantize %s : ({Q}) -> {F}"""
@@ -91,7 +94,7 @@ CONVOLUTION = """stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, 
 
 @pytest.mark.parametrize("op", [DOT, CONVOLUTION])
 def test_quantized_weights(op: str) -> None:
-    """In a product with quantized weights, the cotangent is multiplied by the dequantized weights."""
+    """In a product with quantized weights, tangents and cotangents are multiplied by the dequantized weights."""
     rng = np.random.default_rng(0)
     w_type = "tensor<3x4x!quant.uniform<i8:f32, 0.5>>"
     p = load(f"""
