@@ -16,9 +16,10 @@ from tiduc.passes.rematerialize.second_runs import evicting, unchanged
 
 
 def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
-    """A chain of 40 layers can be planned for the least memory, although 2^40 paths lead through its ops.
+    """Rematerialization with the least memory ends for 40 layers that each read the previous layer twice, and keeps the
+    results.
 
-    Each layer reads the previous layer twice, and compilers fuse all the ops.
+    2^40 paths lead through the ops of these layers, all of which compilers fuse.
     """
     ops, x = list[str](), "%x"
     for i in range(40):
@@ -69,9 +70,7 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of ops in all schedules that the planner evaluates is at most a constant multiple of the graph's
-    ops.
-    """
+    """The schedules that the planner evaluates have in total at most a constant multiple of the graph's ops."""
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

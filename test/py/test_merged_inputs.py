@@ -77,7 +77,7 @@ def test_many_inputs() -> None:
 def test_name_and_masks() -> None:
     text = merged(view_of(EXP_AX), [("F0", "p3")], ["a", "x"], name="flat")
     assert 'sym_name = "flat"' in text and "tidu.merged" in text
-    parse(text)  # checks masks too
+    parse(text)  # the parser's verifier also checks the masks
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     text = merged(view, list(linear.outputs), ["a", "x"])

@@ -72,9 +72,8 @@ def test_modules_of_equinox() -> None:
     expected = jax.tree.leaves(eqx.filter_grad(loss)(model, X))
     for got, wanted in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-    twice = tiduc.from_jax(
-        eqx.filter_jit(lambda x: 2 * x), X
-    )  # all leaves of the function's closure are arrays
+    # The leaves of this function's arguments are all arrays.
+    twice = tiduc.from_jax(eqx.filter_jit(lambda x: 2 * x), X)
     assert str(twice.signature) == "(x: 5x4xf32) -> (result0: 5x4xf32)"
 
 

@@ -1,6 +1,6 @@
-"""A model with weights of 100 MB passes all stages without becoming text, which would take 200 MB.
+"""A model with weights of 100 MB passes all stages of compilation as bytes.
 
-`pytest -m slow` runs these tests.
+Its text would take 200 MB. `pytest -m slow` runs these tests.
 """
 
 import subprocess

@@ -97,8 +97,8 @@ def test_parameters_that_do_not_fit(model: "tiduc.Model", arrays: Any, message: 
 
 @pytest.mark.parametrize("head", ["module", "module @net", 'module @net attributes {tidu.note = "module {"}'])
 def test_the_wrapper_follows_the_line_that_opens_the_module(head: str) -> None:
-    """The function that reads parameters is inserted into the module's text after the line that opens the module,
-    although lines with locations precede that line.
+    """The wrapper that reads weights from the archive is inserted after the line that opens the module, although lines
+    with locations precede that line.
     """
     text = f"""{head} {{
   func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> tensor<2xf32> attributes {{iree.reflection = {{}}}} {{

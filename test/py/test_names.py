@@ -124,9 +124,9 @@ def test_paths_of_results(path: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [r"f\22g", ") -> (%x: tensor<f32>", r"a\0A\\x"])
 def test_names_of_functions_that_iree_does_not_escape(name: str) -> None:
-    """A program whose function has such a name compiles and runs.
+    """A program compiles and runs if the name of its function contains characters that IREE does not escape.
 
-    IREE's declaration of the function contains this name without escapes.
+    IREE writes the function's declaration with this name before the arguments.
     """
     text = f"""func.func @"{name}"(%x: tensor<2xf32> {{tidu.name = "x"}}) -> tensor<2xf32> {{
       %0 = stablehlo.multiply %x, %x : tensor<2xf32>

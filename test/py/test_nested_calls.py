@@ -109,8 +109,9 @@ def test_a_function_that_runs_again_on_iree(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_more_residuals_than_the_bound() -> None:
-    """A function that calls a function with 80 residuals 13 times recomputes them, because the 1,040 residuals exceed
-    the limit.
+    """If a function calls another one 13 times, and each call has 80 residuals, these are more than the limit of 1,024.
+
+    Then the reverse pass recomputes the calling function instead of storing the residuals.
     """
     f2 = nested(1, 13, ops=80).replace("@f1", "@f2").replace("func.func @main", "func.func private @f1")
     f1 = nested(1, 2, ops=1)

@@ -245,9 +245,7 @@ def test_compressed_hessians(format: str) -> None:
     agree(found, dict(zip(found, blocks, strict=True)))
     alone = program.hessian(0, compressed=format)
     agree(results(alone, [x, y]), {"result0.hessian.arg0.arg0": blocks[0]})
-    assert (
-        len(next(iter(alone.patterns.values())).indices) == 7 + 2 * 6
-    )  # the number of nonzeros of a star colouring
+    assert len(next(iter(alone.patterns.values())).indices) == 7 + 2 * 6  # found by a star colouring
     triangle = np.tril(np.asarray(blocks[0]) != 0)
     lower = program.hessian(0, sparsity=triangle, compressed=format)
     agree(results(lower, [x, y]), {"result0.hessian.arg0.arg0": np.tril(blocks[0])})

@@ -139,8 +139,8 @@ LOSS = """func.func @main(%y: tensor<f64>, %s: tensor<3x3xf64>, %f: tensor<?x3xf
 @pytest.mark.torch
 @ENGINES
 def test_gradient_of_a_loss_of_forces(md: Any, energy: Any, engine: str) -> None:
-    """The VJP with respect to the weights of the VJP that computes forces equals PyTorch's gradient of a loss of
-    forces.
+    """The program of forces can be differentiated again: its VJP with respect to the weights equals PyTorch's gradient
+    of a loss of forces.
     """
     module = md.potential()
     parameters = [name for name, _ in module.named_parameters()]

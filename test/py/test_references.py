@@ -123,7 +123,7 @@ def test_nested_conditionals() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_results_of_a_loop_are_used_later(target: str) -> None:
-    """Results of a loop that are used later are right, if the loop runs no iteration and if it runs all."""
+    """A loop's results that are used later are right, whether the loop runs no iteration or all iterations."""
     run = Executable(compile_module(LATER, target, cached=False), target)
     x, y = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
     np.testing.assert_array_equal(run(x, y), [y, y])

@@ -137,8 +137,6 @@ def test_results_outlive_their_module() -> None:
     part = y[1:]
     del compiled, y, z
     gc.collect()
-    others = [
-        np.full(SIZE, i, np.float32) for i in range(8)
-    ]  # these arrays would reuse the memory if it were freed
+    others = [np.full(SIZE, i, np.float32) for i in range(8)]  # would reuse memory that has been freed
     np.testing.assert_array_equal(part, 2 * VALUES[1:])
     assert len(others) == 8

@@ -163,9 +163,7 @@ def looks_at_this_machine(tree: ast.AST) -> Iterator[int]:
             target = node.args[1] if len(node.args) > 1 else target
             if isinstance(target, ast.Constant) and target.value in ("cpu", "cpu-threads"):
                 yield node.lineno
-            if (
-                isinstance(target, ast.Name) and target.id == "target"
-            ):  # a parameter of the test, which may be `cpu`
+            if isinstance(target, ast.Name) and target.id == "target":  # a parameter, which may be `cpu`
                 yield node.lineno
         if isinstance(node, ast.Attribute) and node.attr in TEXTS and isinstance(node.value, ast.Call):
             names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}

@@ -187,7 +187,7 @@ def test_very_many_inputs_and_outputs() -> None:
 
 
 def test_branches_of_very_many_ops() -> None:
-    """The derivative of two branches with very many ops is right in size: each sine has one cosine and one product.
+    """The derivative of two branches with very many ops has one cosine and one product for each sine.
 
     Residuals of different types are returned separately.
     """

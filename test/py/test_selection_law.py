@@ -206,7 +206,7 @@ def floats(values: Any) -> list[NDArray[Any]]:
 
 
 def check(p: Program, draw: Any, name: str) -> None:
-    """Checks the law at a point whose arrays `draw` returns for their shapes."""
+    """Checks the law for a program at one point. `draw` returns an array of a given shape."""
     point = [draw(tuple(port.type.shape)) for port in p.inputs]
     ones, count = [np.ones_like(x) for x in point], len(p.outputs)
     jvp = p.jvp()

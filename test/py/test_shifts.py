@@ -125,7 +125,9 @@ def test_other_extrema_keep_their_tangents(name: str, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "logsumexp of rows", "two"])
 def test_intermediate_values_of_second_order(name: str) -> None:
-    """The linearization of all values in a program, its linear graph and the transpose equals finite differences."""
+    """The tangents of all values in a program, in its linear graph and in the transposed graph equal finite
+    differences.
+    """
     x, dx, ct, v = RANDOM.standard_normal((4, 3, 5))
     view = load(exported(SHIFTS[name], x)).view
     main = view.graph("main")

@@ -79,9 +79,7 @@ def test_one_module_over_one_state(tmp_path: Path) -> None:
         y = x @ trained - (0.5 * m + 1)
         np.testing.assert_allclose(infer(new_m, new_w, x)[0], y, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(loss(new_m, new_w, x, t)[0], np.mean((y - t) ** 2), rtol=1e-5)
-        np.testing.assert_allclose(
-            new_w.numpy(), trained, rtol=1e-5, atol=1e-6
-        )  # `infer` has not changed the weights
+        np.testing.assert_allclose(new_w.numpy(), trained, rtol=1e-5, atol=1e-6)  # not changed by `infer`
 
 
 def parts(text: str, name: str) -> Any:
@@ -176,9 +174,8 @@ def test_identity_has_strides_and_slopes() -> None:
     ]
     first, same, *rest = identities(CONVOLUTION, larger, *others)
     assert first == same and len({first, *rest}) == 4
-    equal = CONVOLUTION.replace(
-        "dense<4.0>", "dense<0.01>"
-    )  # the slope and the divisor of the mean are equal
+    # In this program, the slope and the divisor of the mean are equal.
+    equal = CONVOLUTION.replace("dense<4.0>", "dense<0.01>")
     assert identities(equal) == [first]
 
 

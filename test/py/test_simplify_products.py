@@ -168,7 +168,8 @@ def test_a_gradient_has_no_product_with_its_seed() -> None:
 def test_constant_integers_become_floats() -> None:
     """A constant integer that is converted to a float is folded.
 
-    Then the derivative of a square that PyTorch exports, whose exponent is such a constant, has no further power.
+    Then the derivative of a square that PyTorch exports, whose exponent is such a constant, contains no additional
+    power op.
     """
     text = """func.func @main(%x: tensor<3xf32> {tidu.name = "x"}) -> tensor<3xf32> {
       %two = stablehlo.constant dense<2> : tensor<1xi64>

@@ -61,7 +61,7 @@ def program(text: str) -> Program:
 def degenerate(n: int) -> Array:
     """Matrices with tied pivots, without pivots, with NaN, infinities and zeros of both signs.
 
-    Whether a matrix is singular does not depend on rounding, because fused multiply-adds round differently.
+    They exclude matrices whose singularity depends on rounding, because fused multiply-adds round differently.
     """
     rng, ties = np.random.default_rng(0), np.tile(np.eye(n), (60, 1, 1))
     ties[:, :3, :3] = rng.integers(-1, 2, (60, 3, 3))

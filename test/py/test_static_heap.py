@@ -24,7 +24,7 @@ from tiduc.runtime.process import Ended
 def test_constants_in_the_file_leave_the_heap_known(tmp_path: Path) -> None:
     """If constants are stored in the object file, the header still states the bytes of heap.
 
-    The function that finds the constants has branches; the header counts the bytes of all of them.
+    The function that finds the constants has branches; the header counts the bytes of all branches.
     """
     numbers = ", ".join(f"{i % 7}.5" for i in range(400))
     program = load(f"""func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
@@ -89,7 +89,10 @@ static inline void *counted(size_t size) { blocks++; return malloc(size); }
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_large_blocks_are_kept_for_the_next_call(tmp_path: Path) -> None:
-    """With kept blocks, only the first call allocates memory. Otherwise, each call does."""
+    """If a library keeps its memory for the next call, only the first call allocates memory.
+
+    Otherwise, each call does.
+    """
     program = load("""func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
       %0 = stablehlo.reverse %x, dims = [0] : tensor<512xf32>
       %1 = stablehlo.optimization_barrier %0 : tensor<512xf32>
@@ -157,8 +160,7 @@ int main(void) {
     ids=["layer", "loop"],
 )
 def test_a_call_in_a_buffer_takes_no_memory(tmp_path: Path, text: str, wrt: str, arguments: str) -> None:
-    """A call with a buffer allocates no memory, if the buffer has the size that the header states, even at an odd
-    address.
+    """A call with a buffer of the size that the header states allocates no memory, even if the buffer's address is odd.
 
     A call with a smaller buffer returns 1.
     """

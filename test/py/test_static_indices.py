@@ -209,7 +209,9 @@ def test_ops_that_may_overflow_are_refused() -> None:
 
 @given(st.tuples(*[st.integers(-3, 3)] * 4), st.sampled_from(["EQ", "NE", "LT", "LE", "GT", "GE"]))
 def test_decided_comparisons(ends: tuple[int, ...], name: str) -> None:
-    """The comparison of two ranges is a known constant if and only if all pairs of their values agree."""
+    """A comparison of two integers in known ranges is folded to a constant if and only if its result is equal for all
+    integers in these ranges.
+    """
     a, b, c, d = ends
     x, y = (min(a, b), max(a, b)), (min(c, d), max(c, d))
     compare = {

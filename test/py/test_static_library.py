@@ -68,9 +68,8 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     expected = gradient.compile(engine="reference")(*arrays)
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert (
-        "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
-    )  # a bound is known, because LOOP's loops are in kernels
+    # The header states the heap, because the loops of LOOP are in kernels.
+    assert "NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()
 
 
 SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},

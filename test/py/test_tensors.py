@@ -97,7 +97,7 @@ def test_signature() -> None:
 
 @pytest.mark.parametrize(("order", "factor"), [(4, 2), (5, 3)])
 def test_cost_against_nested_modes(order: int, factor: int) -> None:
-    """A tensor takes fewer FLOPs than nested Jacobians by at least this factor, because nested Jacobians compute
+    """A tensor takes fewer FLOPs than nested Jacobians, by at least `factor`, because nested Jacobians compute
     symmetric entries several times.
     """
     program = load(exported(network, np.ones(4)))

@@ -123,7 +123,7 @@ def test_values_and_cotangents_of_branches(taken: bool) -> None:
 
 @pytest.mark.parametrize("limit", [2**28, 100])  # in bytes; 100 bytes split loops into several runs
 def test_loops_by_iteration(limit: int) -> None:
-    """Values and cotangents of nested loops have the right values by iteration.
+    """The values and cotangents of ops in nested loops are right in each iteration.
 
     The trip count of the inner loop depends on the outer iteration.
     """

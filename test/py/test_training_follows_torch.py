@@ -136,7 +136,7 @@ def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
     found = []
     for i in range(STEPS):
         loss, *new = compiled.keep(*kept, x[i], t[i], rate)
-        kept = [*new, *kept[len(new) :]]  # the frozen weights come last, and stay
+        kept = [*new, *kept[len(new) :]]  # the frozen weights come last, and do not change
         own.zero_grad()
         wanted = functional.cross_entropy(
             net(torch.tensor(x[i])).flatten(0, -2), torch.tensor(t[i]).flatten().long()

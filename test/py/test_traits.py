@@ -210,7 +210,7 @@ def function(lines: list[str]) -> str:
 def test_elementwise_ops() -> None:
     """For elementwise ops, a change of one operand element changes only that element of the result.
 
-    The types in their texts are of equal shape.
+    The table of their types shows that operands and results have equal shapes.
     """
     names = {name: line for name in sorted(ELEMENTWISE) if (line := form(name)) is not None}
     assert len(names) == len(ELEMENTWISE) - 1

@@ -213,9 +213,8 @@ def test_draws_are_repeatable(sweep: dict[str, ModuleType]) -> None:
 
 def test_configurations_of_transformers_are_small(sweep: dict[str, ModuleType]) -> None:
     pytest.importorskip("transformers")
-    sweep[
-        "catalog"
-    ].architectures()  # imports torchvision, even if the operators of torchvision cannot be loaded
+    # This call imports torchvision, even if the operators of torchvision cannot be loaded.
+    sweep["catalog"].architectures()
     import shrinking
     import transformers
 

@@ -164,9 +164,10 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """The JVP of collective_broadcast has one broadcast more, and its VJP sums the cotangents at the sender.
+    """The JVP of collective_broadcast contains a second broadcast, for the tangents.
 
-    XLA cannot run this op on CPUs, so the test replaces it in the VJP by another op.
+    Its VJP sums the cotangents at the sender. XLA cannot run this op on CPUs, so the test replaces it in the VJP by
+    another op.
     """
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""

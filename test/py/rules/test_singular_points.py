@@ -156,7 +156,7 @@ def test_derivatives_of_defective_eigenvalues_are_not_finite(x: Any, dx: Any) ->
 
 
 def test_a_simple_eigenvalue_beside_defective_ones() -> None:
-    """The derivative of the largest real part of the eigenvalues is right by finite differences if that eigenvalue is
+    """The derivative of the largest real part of the eigenvalues agrees with finite differences if that eigenvalue is
     simple and the others are defective.
     """
     x = np.array([[0.0, 1, 0], [0, 0, 0], [0.5, 2, 3]])
