@@ -136,9 +136,9 @@ def test_linear_algebra(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("orders", [("jvp",), ("vjp",), ("grad", "jvp")])
 def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> None:
-    """`from_jax` keeps the CHLO ops of these functions, so that their derivatives are right.
+    """`from_jax` keeps functions such as `lax.lgamma` as CHLO ops, so that their derivatives are right.
 
-    `jax.export` would expand the ops, and derivatives of the expansions are wrong or NaN at 0 and at integers.
+    `jax.export` would expand these ops, and derivatives of the expansions are wrong or NaN at 0 and at integers.
     """
     with jax.enable_x64(True):
         x = np.array([-0.7, 0.0, 0.3, 1.0, 2.0, 3.5])
@@ -163,9 +163,9 @@ def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> No
 
 
 def test_functions_of_an_export_have_no_nan_at_integers() -> None:
-    """The gradient of an exported lgamma and digamma is right at integers.
+    """The gradient of lgamma and digamma in an export is right at integers.
 
-    Their expansions contain operands with infinite slope, which the selects do not choose.
+    The export contains expansions of these functions, whose selects do not choose the operands with infinite slope.
     """
     with jax.enable_x64(True):
         x = np.array([0.5, 1.0, 2.0, 7.0, -0.5])

@@ -47,7 +47,7 @@ def check(made: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> N
 
 
 def branch(name: str, op: str) -> Any:
-    """A subgraph that applies an op to the values `x` and `w` of the enclosing graph."""
+    """A subgraph, as for a branch of `If`, that applies an op to the values `x` and `w` of the enclosing graph."""
     return helper.make_graph([node(op, ["x", "w"], [name])], name, [], [value(name, FLOAT, None)])
 
 

@@ -84,7 +84,7 @@ SAMPLE = {
         "functional.grid_sample (bilinear, reflection, True)",
     ),
 }
-"""Functions whose derivatives at such inputs once were wrong or refused."""
+"""Functions whose derivatives at degenerate inputs once were wrong or refused."""
 
 
 @pytest.mark.parametrize("group", SAMPLE)

@@ -252,7 +252,10 @@ def test_an_export_from_a_stranger(
 def test_pytorch_runs_what_is_refused(
     attack: Callable[[Path], Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `trust`, PyTorch's reader runs the code of these files. This shows that the attacks would work."""
+    """With `trust`, PyTorch's reader runs the code in the files of ATTACKS.
+
+    This shows that the refused files would be harmful.
+    """
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "stranger", raising=False)

@@ -79,11 +79,13 @@ def agree(found: Mapping[str, Array], wanted: Mapping[str, Any]) -> None:
         np.testing.assert_allclose(found[name].ravel(), np.ravel(y), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-# ---- the chain: all of these derivatives on the default engine -------------------------------------------------
+# ---- the chain: all kinds of derivatives on the default engine -------------------------------------------------
 
 
 def chain_results() -> tuple[Program, list[Array], dict[str, Any]]:
-    """A program with all these derivatives of the chain, its arguments, and the expected values by NumPy's formulas."""
+    """A program with Jacobians, Hessians, Gauss-Newton matrices and second directional derivatives of CHAIN, its
+    arguments, and the expected values by NumPy's formulas.
+    """
     p = load(CHAIN)
     hessian = p.lagrangian().hessian("x", compressed="csc")
     both = p.together(

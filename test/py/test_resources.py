@@ -131,9 +131,10 @@ STORED = {"ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8, "f8E5M2": 1, "complex<f64>"
 @pytest.mark.more
 @pytest.mark.parametrize("fast", [True, False])
 def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
-    """Large constants that are stored as resources compile for all these element types.
+    """Large constants that are stored as resources compile for all element types in STORED.
 
-    IREE cannot read resources of unsigned integers (of which ImageGPT has 1 MiB), and reads complex f64 only as parts.
+    IREE cannot read resources of unsigned integers, of which ImageGPT has 1 MiB, and reads complex f64 only as real and
+    imaginary parts.
     """
     count, results, resources, body = 5000, list[str](), list[str](), list[str]()
     numbers = np.random.default_rng(0).integers(0, 2, count * 16).astype(np.uint8)

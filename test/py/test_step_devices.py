@@ -182,9 +182,8 @@ def test_a_library_for_android_links(tmp_path: Path) -> None:
     needed = set(
         re.findall(r"\*UND\*\s+\w+\s+(\w+)", run(["aarch64-linux-gnu-objdump", "-T", "libdigits.so"]).stdout)
     )
-    assert (
-        needed - {name for name in needed if name.startswith("__aarch64_")} <= _OF_ANDROID
-    )  # besides atomics
+    # The names with this prefix are functions of the compiler for atomics.
+    assert needed - {name for name in needed if name.startswith("__aarch64_")} <= _OF_ANDROID
     headers_ = run(["aarch64-linux-gnu-objdump", "-p", "-R", "libdigits.so"]).stdout
     assert "TEXTREL" not in headers_ and " TLS " not in headers_
     alignments = re.findall(r"^ *LOAD .* align 2\*\*(\d+)$", headers_, re.MULTILINE)

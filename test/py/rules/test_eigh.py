@@ -39,7 +39,7 @@ def without_signs(lower: bool) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """The eigenvalues, and functions of the eigenvectors that do not depend on the phases of these."""
+    """The eigenvalues, and functions of the eigenvectors that do not depend on the eigenvectors' phases."""
     v, w = lax.linalg.eigh(x, symmetrize_input=False)
     return w, (v * jnp.sin(w)[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.abs(v) ** 2
 

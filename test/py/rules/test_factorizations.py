@@ -34,7 +34,7 @@ def positive(*sizes: int) -> Any:
 
 
 def differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns the results of `function`, except those of integers."""
+    """A function that returns the results of `function` without integer arrays, which have no derivatives."""
 
     def of(*arguments: Any) -> list[Any]:
         leaves = jax.tree_util.tree_leaves(function(*arguments))

@@ -20,7 +20,7 @@ def matrix(*sizes: int, kind: str = "f") -> Any:
 
 
 def without_phases(x: Any) -> Any:
-    """Functions of the Schur form that do not depend on the phases of the Schur vectors."""
+    """Functions of the Schur form and its vectors that do not depend on the phases of the vectors."""
     t, z = lax.linalg.schur(x)
     first = z[..., :, :1]
     w = jnp.sum(t * jnp.eye(t.shape[-1]), axis=-1)

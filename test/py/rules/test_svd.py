@@ -44,8 +44,8 @@ def adjoint(x: Any) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Functions of the full SVD that depend neither on the phases of the vectors nor on the choice of the additional
-    vectors.
+    """The singular values, and functions of the singular vectors that depend neither on the phases of the vectors nor
+    on the choice of the additional vectors.
     """
     u, s, vh = FULL(x)
     count = s.shape[-1]
