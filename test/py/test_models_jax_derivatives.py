@@ -250,7 +250,7 @@ def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> No
 def test_derivatives_that_reject_some_tangents() -> None:
     """A rule that raises an exception for a tangent is used if that tangent is a symbolic zero.
 
-    Otherwise the exception is raised, as in JAX.
+    Otherwise the derivative is refused with the text of the exception.
     """
 
     @partial(jax.custom_jvp)

@@ -218,9 +218,10 @@ def matrices(as_integers: bool) -> Any:
 
 
 def test_matrices_of_a_trained_model_stay_integers() -> None:
-    """A model whose weights are trained stores quantized weights as integer constants.
+    """If weights become inputs for training, quantized weights stay integer constants, and their scales are inputs that
+    are not trained.
 
-    The scales are inputs, but are not trained.
+    Otherwise, the program has float constants.
     """
     trained = tiduc.from_onnx(matrices(as_integers=True), lift_constants=True)
     assert [port.name for port in trained.inputs] == ["one.scale", "two.scale", "x"]

@@ -161,7 +161,7 @@ def asserting(text: str) -> bytes:
 
 
 def test_assertions_of_the_module() -> None:
-    """The assertions in a module fail for sizes that depend on data, loops and branches.
+    """The assertions in a module fail for wrong sizes, also if the sizes depend on data, loops or branches.
 
     C programs have no other protection.
     """

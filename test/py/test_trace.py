@@ -254,7 +254,10 @@ def test_a_nan_of_a_derivative() -> None:
 
 
 def test_masks_and_inputs() -> None:
-    """A constant that is not finite, such as a mask, is not reported as an origin. An input with a NaN is."""
+    """A constant that is not finite, such as a mask, is not reported as an origin.
+
+    An input with a NaN is, and so is an op that selects a constant NaN.
+    """
     text = """func.func @main(%x: tensor<2xf64>, %p: tensor<2xi1>) -> tensor<2xf64> {
       %c = stablehlo.constant dense<0xFFF0000000000000> : tensor<f64>
       %least = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f64>) -> tensor<2xf64>
