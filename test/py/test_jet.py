@@ -131,9 +131,8 @@ func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
 
 
 def test_a_power_with_two_series() -> None:
-    """The jet of x^p and its VJP equal those of exp(p log x), if both x and p are series.
-
-    The number of ops is quadratic in the order.
+    """The jet of x^p and its VJP equal those of exp(p log x), if both x and p are series. The number of ops is
+    quadratic in the order.
     """
     text = f"""
     func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
@@ -155,9 +154,8 @@ def test_a_power_with_two_series() -> None:
 
 @pytest.mark.parametrize(("p", "expected"), [(3.5, [0, 0, 0]), (2, [0, 4]), (1, [2]), (0, [0])])
 def test_a_power_with_two_series_at_zero(p: float, expected: list[float]) -> None:
-    """The jet of x^p at x = 2 t has the coefficients of (2 t)^p up to order p, and NaN above.
-
-    p is a series, so higher coefficients do not exist.
+    """The jet of x^p at x = 2 t has the coefficients of (2 t)^p up to order p, and NaN above. p is a series, so higher
+    coefficients do not exist.
     """
     series = [np.array([2.0, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])]
     _, found = run(load(POWER).jet(3), [np.array(0.0), np.array(float(p)), *series])
@@ -215,9 +213,8 @@ def test_a_deep_chain(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rule_whose_result_multiplies_two_tangents() -> None:
-    """The jet of a Cholesky factor L of A is right: the series of L L^H equals that of A.
-
-    In L' = L phi(L^-1 A' L^-H), both factors of the product depend on the variable of the series.
+    """The jet of a Cholesky factor L of A is right: the series of L L^H equals that of A. In L' = L phi(L^-1 A' L^-H),
+    both factors of the product depend on the variable of the series.
     """
     text = """
     func.func @main(%a: tensor<2x2xcomplex<f64>>) -> tensor<2x2xcomplex<f64>> {

@@ -1,7 +1,4 @@
-"""Tests how residuals of loops are stored: for all iterations ("stack"), or recomputed from checkpoints.
-
-Checkpoints are at the starts of segments ("sqrt"), or found by bisection ("log"). Derivatives are equal.
-"""
+"""Residuals of loops: stacks, segments and bisection give equal derivatives; the memory of each."""
 
 import re
 from collections.abc import Callable
@@ -50,7 +47,7 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def hoisted(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A function with a loop that contains a loop-invariant loop of another trip count, and its arguments."""
+    """A loop-invariant inner loop, whose trip count differs from that of the outer loop."""
 
     def f(x: Any, w: Any) -> Any:
         def outer(i: Any, c: Any) -> Any:
@@ -75,7 +72,7 @@ def test_same_numbers(name: str) -> None:
     program = tiduc.load(exported(function, *arguments))
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(function, (0, 1)))(*arguments)
-    run = xla.by_xla if "1000" in name else evaluate  # for long loops, `evaluate` is too slow
+    run = xla.by_xla if "1000" in name else evaluate  # not for long loops, because `evaluate` is slow
     for memory in MEMORIES:
         compare(run(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
@@ -97,15 +94,12 @@ def test_second_order(make: Any, memory: str) -> None:
 
 
 def forwards(text: str) -> str:
-    """The text before the body of the first loop, which includes the types of this loop's carried values."""
+    """The text before the body of the first loop. It has the types of this loop's carried values."""
     return text.partition("do {")[0]
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """A scan of tanh(c x) + x stores two residuals in each iteration: c, and 1 - tanh(c x)^2 or a value it needs.
-
-    The input x and the induction variable are not stored again.
-    """
+    """The transpose of tanh(c x) + x reads 1 - tanh(c x)^2 and c. The square, x and the counter are not stacked."""
 
     def f(xs: Any) -> Any:
         return lax.scan(lambda c, x: (jnp.tanh(c * x) + x, None), jnp.ones(2), xs)[0].sum()
@@ -116,7 +110,7 @@ def test_cheap_values_are_recomputed() -> None:
 
 
 def test_values_of_fewest_bytes_are_kept() -> None:
-    """If the reverse pass needs several products of one wide value, only the wide value is stored."""
+    """Products of one wide value are recomputed. The wide value is stacked once."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -130,7 +124,7 @@ def test_values_of_fewest_bytes_are_kept() -> None:
 
 
 def test_loop_invariants_are_hoisted() -> None:
-    """In a loop of sin(c) exp(w) y, exp(w) and its products are hoisted out of the derivative, in both modes."""
+    """The loop invariants exp(w) and its products in sin(c) exp(w) y are hoisted in both modes."""
 
     def f(x: Any, w: Any, y: Any) -> Any:
         return jnp.sum(lax.fori_loop(0, 7, lambda i, c: jnp.sin(c) * jnp.exp(w) * y, x))
@@ -150,7 +144,7 @@ def test_loop_invariants_are_hoisted() -> None:
 
 
 def test_products_of_matrices_are_kept() -> None:
-    """A loop of tanh(a @ c) stores c and one other residual, so that the matrix product is not recomputed."""
+    """The residuals of tanh(a @ c) are c and one other value: the tangent's factor or the product."""
     assert stacks(forwards(grad(*scanned(7), "stack")), 7) == ["tensor<7x2xf64>"] * 2
 
 
@@ -167,7 +161,7 @@ def test_checkpoints_are_few() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8])
 def test_checkpoints_of_loops_that_end_early(most: int) -> None:
-    """For a loop that counts but may end early, derivatives are right to order two, and checkpoints are few."""
+    """Loops with an induction variable and a second condition need no additional checkpoints."""
 
     def steps(x: Any, stop: Any, n: int) -> Any:
         for _ in range(n):
@@ -193,7 +187,7 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 
 @pytest.mark.parametrize("memory", ["sqrt", "log"])
 def test_checkpoints_are_few_at_order_two(memory: str) -> None:
-    """With checkpoints, neither reverse over reverse nor `hvp` stores values of all iterations."""
+    """Neither reverse over reverse nor `hvp`, whose loop is in forward mode, stacks values of all iterations."""
     function, arguments = counted(100)
     program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     for twice in (program.grad().vjp(), program.hvp()):
@@ -210,7 +204,7 @@ def test_large_stacks_need_a_request() -> None:
 
 @pytest.mark.parametrize("sum_", ["%i, %one", "%one, %i"])
 def test_induction_variables_are_never_stored(sum_: str) -> None:
-    """The induction variable of a loop is not stored, whichever operand of the addition is the increment."""
+    """The increment may be either operand of the addition."""
     text = f"""func.func @main(%x: tensor<f64>) -> tensor<f64> {{
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<f64> cond {{
@@ -235,10 +229,7 @@ def test_induction_variables_are_never_stored(sum_: str) -> None:
 
 
 def said(attributes: str) -> str:
-    """The text of a function of x and n, with a loop of n iterations c = sin(c) x, where c is x initially.
-
-    The loop has these attributes.
-    """
+    """The text of a loop x <- sin(x) y with n iterations and these attributes."""
     return f"""
 func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -260,7 +251,7 @@ BOUNDED = "tidu.max_trip_count = 8 : i64"
 
 
 def by_hand(n: int, order: int = 2) -> list[float]:
-    """The derivatives at 0.7 of the loop in `said`, unrolled, of the orders 1 to `order`, computed by JAX."""
+    """The loop's derivatives up to an order, computed by formula."""
 
     def f(x: Any) -> Any:
         c = x
@@ -277,10 +268,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """Derivatives of a loop with a bound on its trip count are right up to the bound.
-
-    If the loop exceeds the bound, they are right with "log", and NaN otherwise.
-    """
+    """Up to the bound on the trip count, derivatives are right. Beyond it, they are right with `log`, else NaN."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -293,10 +281,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """Derivatives of a bounded loop in another loop are right, or NaN if the inner loop exceeds its bound.
-
-    The inner loop is loop-invariant if `varies` is not set.
-    """
+    """The inner loop is bounded, and loop-invariant or not. Beyond the bound, derivatives are right or NaN."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:
@@ -319,7 +304,7 @@ def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
 
 
 def test_gradient_of_a_written_gradient() -> None:
-    """The gradient of a loop's printed gradient is right, although it has nested loops of unknown trip count."""
+    """The gradient of a loop with unknown trip count has nested loops with unknown trip counts."""
     program = tiduc.load(tiduc.load(said("")).grad().text)
     for n in (0, 1, 5, 17):
         got = evaluate(program.grad().text, [np.float64(0.7), np.int32(n)])[0]
@@ -336,7 +321,7 @@ def test_bound_stays_in_text() -> None:
     ("attributes", "memory"), [("", "auto"), *((BOUNDED, memory) for memory in MEMORIES)]
 )
 def test_third_order(attributes: str, memory: str) -> None:
-    """The third derivative by reverse mode is right, with and without a bound on the trip count."""
+    """Reverse over reverse over reverse, with and without a bound on the trip count."""
     program = replace(tiduc.load(said(attributes)), loop_memory=memory)
     text = program.grad().grad().grad().text
     for n in (0, 1, 2, 8):
@@ -359,10 +344,7 @@ def test_invalid_bounds(bound: str) -> None:
 
 
 def test_iterations_that_cannot_be_counted() -> None:
-    """A loop of 3,000,000,000 iterations is refused in reverse mode, where trip counts have 32 bits.
-
-    Forward mode needs no trip count.
-    """
+    """Trip counts have 32 bits, so reverse mode is refused for longer loops; forward mode needs no trip count."""
     text = said("").replace("i32", "i64").replace("%1 = stablehlo.compare LT, %i, %n", "LIMIT %i, %m")
     limit = "%m = stablehlo.constant dense<3000000000> : tensor<i64>\n    %1 = stablehlo.compare LT,"
     program = tiduc.load(text.replace("LIMIT", limit))
@@ -373,10 +355,7 @@ def test_iterations_that_cannot_be_counted() -> None:
 
 
 def test_effects_are_not_repeated() -> None:
-    """A loop with side effects is not recomputed: with "stack" the call occurs once, and checkpoints are refused.
-
-    A second call may return other values.
-    """
+    """A call with side effects may return other values in a second run. Its loop runs once, or is refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
     factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
     text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")
@@ -388,7 +367,7 @@ def test_effects_are_not_repeated() -> None:
 
 
 def test_tokens_are_carried() -> None:
-    """The JVP and the VJP of a loop that carries a token contain its callback once. JAX orders effects by tokens."""
+    """A loop that carries and returns a token, which is how JAX exports ordered effects."""
 
     def f(x: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -403,7 +382,7 @@ def test_tokens_are_carried() -> None:
 
 
 def test_dynamic_carries_have_forward_mode_only() -> None:
-    """A loop whose carried value has a dynamic shape has a JVP, but reverse mode is refused with the op's location."""
+    """Stacks need loop-carried values of static shape. Reverse mode is refused; the error names the op."""
     text = said("").replace("tensor<f64>", "tensor<?xf64>")
     assert "stablehlo.while" in tiduc.load(text).jvp().text
     refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or use forward mode"
@@ -416,6 +395,6 @@ def test_dynamic_carries_have_forward_mode_only() -> None:
 
 
 def test_recomputed_calls_share_their_function() -> None:
-    """The VJP of a loop has one copy of the function @power, although it computes the loop's body several times."""
+    """A loop's body is lowered for values, from checkpoints, and for residuals; all three call one @power."""
     text = tiduc.load(UNBOUNDED_TEXTS["captured_condition"][0]).vjp().text
     assert sorted(re.findall(r"private @(\S+?)\(", text)) == ["power", "power.jvp.transpose"]

@@ -1,4 +1,4 @@
-"""Tests memory budgets: how ops are reordered, and which values are recomputed."""
+"""Memory budgets: the order of ops, and the values that are recomputed."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
-    """The text of a network. Each layer applies the activation to x w. The result is the sum of the last layer."""
+    """A network whose layers apply the activation to x w. Its result is the sum of the last layer."""
     x, w = f"tensor<{rows}x{width}xf32>", f"tensor<{width}x{width}xf32>"
     arguments = ", ".join([f"%x0: {x}", *(f"%w{i}: {w}" for i in range(count))])
     body = "".join(
@@ -75,7 +75,7 @@ def network(count: int, rows: int, width: int, activation: str = TANH) -> tuple[
 
 
 def peak(program: tiduc.Program) -> int:
-    """The peak memory of a program in bytes, in the memory model, for the best order of its ops."""
+    """The peak memory of a program in the model, in bytes, in the best order without recomputation."""
     model = liveness(tiduc.load(program.text).merged)
     return model.peak(lowest_order(model))
 
@@ -93,10 +93,7 @@ def peak(program: tiduc.Program) -> int:
     ],
 )
 def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
-    """A gradient with a memory budget gives the bits of the gradient without a budget.
-
-    Both run on the reference interpreter, which does not fuse ops.
-    """
+    """Reordered and recomputed ops give equal bits on the reference interpreter, which does not fuse ops."""
     program = tiduc.load(EXAMPLES / f"{name}.mlir").grad(value=True)
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
@@ -108,7 +105,7 @@ def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
 
 
 def test_a_budget_holds_for_derivatives_to_come() -> None:
-    """The budget of a program also applies to its Hessian-vector product, and does not change its values."""
+    """The budget of a program also applies to its Hessian-vector product."""
     program, arguments = network(4, 8, 4)
     loss = tiduc.load(layers(4, 8, 4))
     free, held = loss.hvp("x0"), loss.rematerialize("0.8x").hvp("x0")
@@ -128,11 +125,7 @@ def test_a_barrier_that_was_there_stays() -> None:
 
 
 def test_peak_is_within_the_budget() -> None:
-    """The peak of a program with a budget of 0.5x is at most half the original peak.
-
-    The original peak is that of the ops in the order of differentiation, without recomputation. Arrays that are always
-    live are not counted.
-    """
+    """A budget such as 0.5x is relative to the peak in the order of differentiation, with all values kept."""
     program, _ = network(12, 64, 8)
     given = liveness(program.merged)
     beside, most = given.throughout, given.peak(range(len(given.ops))) - given.throughout
@@ -156,10 +149,7 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_one() -> None:
     [("100B", 100), ("1.5kB", 1500), ("2MiB", 2 * MIB), ("1 GB", 10**9), ("0.25x", 325), ("min", 0)],
 )
 def test_budgets(text: str, wanted: int) -> None:
-    """Budgets are converted to bytes for a peak of 1,000 bytes, of which 100 bytes are always live.
-
-    A budget such as 0.5x is relative to the other 900 bytes.
-    """
+    """A budget such as 0.5x is relative to the 900 bytes of values that are neither arguments nor results."""
     assert budget_in_bytes(text, 1000, 100) == wanted
 
 
@@ -178,7 +168,7 @@ def test_curve_falls_and_costs_more_and_more() -> None:
 
 
 def test_small_programs_run_in_another_order() -> None:
-    """Without a budget, ops of small programs are reordered, so that the peak falls, but nothing is recomputed."""
+    """Even without a budget, reordering lowers the peak of small programs; nothing is recomputed."""
     program, _ = network(12, 64, 8)
     given = liveness(program.merged)
     highest, beside = given.peak(range(len(given.ops))), given.throughout
@@ -190,10 +180,7 @@ def test_small_programs_run_in_another_order() -> None:
 
 
 def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
-    """With a budget, the two remaining readers of the third array run early, so that the array is freed early.
-
-    This does not lower the peak, which is at the first array in any order.
-    """
+    """The first array is the peak in any order. With a budget, two readers of the third array run early and free it."""
     needs = [[], [0], [1], [2], [3], [2], [2]]
     with context(), ir.Location.unknown():
         model = liveness(graph_of([100, 1, 4, 4, 4, 1, 1], needs, [4, 5, 6]))
@@ -203,7 +190,7 @@ def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
 
 
 def test_results_of_the_graph_are_computed_early() -> None:
-    """Two results that read the first array are computed early, which frees the array and lowers the peak."""
+    """Two results read the first array. It is free after both results and the second array are computed."""
     with context(), ir.Location.unknown():
         model = liveness(graph_of([4, 4, 4, 1, 1, 1], [[], [0], [1], [2], [0], [0]], [3, 4, 5]))
     assert model.peak(range(6)) - model.throughout == 12 * MIB
@@ -211,10 +198,7 @@ def test_results_of_the_graph_are_computed_early() -> None:
 
 
 def test_order_frees_values_as_soon_as_it_can() -> None:
-    """Without a budget, the products that compute the gradients of weights run early, which lowers the peak.
-
-    Nothing is recomputed.
-    """
+    """Without a budget, products that give the derivatives of weights run early instead of last."""
     program, _ = network(16, 2048, 64)
     activation = 2048 * 64 * 4
     given = liveness(program.merged)
@@ -225,10 +209,7 @@ def test_order_frees_values_as_soon_as_it_can() -> None:
 
 @pytest.mark.parametrize("checkpoints", [500, 125, 44, 20, 10, 6])
 def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -> None:
-    """For a chain of 1,000 layers, the plan recomputes at most 2% more steps than the binomial optimum.
-
-    Besides the checkpoints, a reverse step needs memory for its operand and its result.
-    """
+    """The chain has 1,000 layers. Besides checkpoints, a reverse step needs memory for its operand and result."""
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(1000))))
         budget = model.throughout + (checkpoints + 2) * MIB
@@ -240,7 +221,7 @@ def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -
 
 @pytest.mark.parametrize("checkpoints", [1, 2, 3])
 def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
-    """For a chain of 8 layers, the plan recomputes as many steps as the binomial optimum."""
+    """The plan recomputes as many steps as the binomial optimum."""
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(8))))
         choice = within(model, model.throughout + (checkpoints + 2) * MIB)
@@ -248,21 +229,18 @@ def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
 
 
 def test_small_graphs_have_the_lowest_peak() -> None:
-    """For small random graphs, the plan's peak is the lowest peak of all schedules, also with any recomputation."""
+    """Compares the peaks of small random graphs with the lowest peak of all schedules, including any recomputation."""
     ratios = []
     for seed in range(60):
         drawn = random_dag(seed)
         with context(), ir.Location.unknown():
             found = within(ordered(liveness(graph_of(*drawn))), 0).peak
         ratios.append((found - 1) / MIB / lowest_peak(*drawn))
-    assert min(ratios) >= 1 and max(ratios) < 1.01  # the argument of one byte makes ratios exceed 1 slightly
+    assert min(ratios) >= 1 and max(ratios) < 1.01  # the ratio exceeds 1 only by the one-byte argument
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:
-    """Optimization barriers of recomputations do not take cheap sums as operands.
-
-    If t = tanh u is recomputed and m is stored, the sum u = m + 1 is recomputed too, after the barrier on m.
-    """
+    """If the budget drops t = tanh u and keeps m, the sum u = m + 1 runs again behind the barrier."""
     program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
     graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
     barriers = [op for op in graph.definitions if op.name == BARRIER]
@@ -279,15 +257,12 @@ def test_barriers_take_no_values_that_compilers_fuse() -> None:
 
 
 WITHOUT = 4352
-"""The peak memory, in KiB, of the gradient of layers with `GATED` if nothing is recomputed."""
+"""KiB of memory of the gradient of gated layers that recomputes nothing."""
 
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheap values are recomputed without a budget: the peak memory falls, and values equal XLA's.
-
-    A layer computes t = tanh m, g = t + 1 and m g. If `gain` is positive, the reverse pass recomputes t and g.
-    """
+    """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t or g recompute them."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
     without_hosting(monkeypatch)
     program, arguments = network(8, 512, 64, GATED)
@@ -312,9 +287,9 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recomputation of cheap values adds no matrix products, if merging removes an op between the two.
+    """Merging removes the broadcast.
 
-    Merging removes the broadcast, so that the select of the merged graph reads another value than in the program.
+    In the merged graph, the select therefore reads another value than its definition does.
     """
     recomputing, _ = network(8, 512, 64, MASKED)
     assert BARRIER in recomputing.text
@@ -325,10 +300,7 @@ def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.M
 
 
 def test_an_op_that_only_later_ops_read_runs_once() -> None:
-    """An op that only ops after the peak read is moved after the peak instead of being computed twice.
-
-    The iota that it reads takes no memory, and moves with it.
-    """
+    """The first run of the op is dropped. Its iota, which takes no memory, runs right before the second run."""
     x = "tensor<4x4xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}) -> {x} {{
   %i = stablehlo.iota dim = 0 : {x}
@@ -362,7 +334,7 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explain` with a budget lists each recomputed value, with its size, its reader and its share of the time."""
+    """`explain` lists all runs of an op after the first, in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
     assert run(["explain", str(file), "--budget", "0.35x", "--json"]) == 0
@@ -414,10 +386,7 @@ def test_infeasible_budgets_are_named(
 
 
 def test_parts_of_a_split_have_the_budget() -> None:
-    """Both parts of a split program have its memory budget, and the budget does not add residuals.
-
-    The program is split before anything is recomputed, because recomputed values would become residuals.
-    """
+    """A VJP is split before anything is recomputed, because recomputed values would become residuals."""
     parts = split(tiduc.load(layers(12, 64, 8)).rematerialize("0.9x"))
     assert {parts.forward.memory, parts.backward.memory} == {"0.9x"}
     assert len(parts.residuals) == len(split(tiduc.load(layers(12, 64, 8))).residuals)

@@ -20,9 +20,9 @@ from tiduc.dialect.errors import Unsupported
 
 @jax.custom_jvp
 def steep(x: Any) -> Any:
-    """A sine whose custom JVP triples the slope.
+    """A function whose rule triples the slope.
 
-    The rule calls the function itself, so that the second derivative is tripled twice.
+    The rule calls the function, so that the next derivative triples again.
     """
     return jnp.sin(x)
 
@@ -56,7 +56,7 @@ doubled.defvjp(lambda f, x: (f(x), x), lambda f, x, ct: (2 * jax.vjp(f, x)[1](ct
 
 @jax.custom_vjp
 def scaled(x: Any, k: Any) -> Any:
-    """The product of x and integers k, which have no cotangent."""
+    """A function of integers k, which have no cotangent."""
     return x * k
 
 
@@ -65,7 +65,7 @@ scaled.defvjp(lambda x, k: (x * k, k), lambda k, ct: (10 * k * ct, None))
 
 @jax.custom_jvp
 def counted(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Returns a tree of two arrays, one of which has integers."""
+    """A function that returns a tree of arrays, one of which has integers."""
     return {"twice": leaves["x"] * 2, "count": jnp.arange(3)}
 
 
@@ -137,14 +137,10 @@ def test_primitives_with_loops_keep_their_derivatives() -> None:
     assert "tidu.jvp" not in without.text
 
 
-@pytest.mark.more  # JAX expands these functions to programs with many loops
+@pytest.mark.more  # JAX expands the functions to many loops
 @pytest.mark.parametrize("order", ["jvp", "vjp"])
 def test_loops_of_primitives_have_jaxs_derivatives(order: str) -> None:
-    """The derivatives of `gammainc` toward both arguments are JAX's.
-
-    Its loop ends when the value has converged; differentiating this loop would give a derivative toward the first
-    argument with an error of 1e-3.
-    """
+    """The loop of `gammainc` ends when the value has converged; the derivative toward a would be wrong by 1e-3."""
     with jax.enable_x64(True):
         x, dx = np.array([2.0, 0.6, 10.0]), np.array([1.0, -0.4, 0.2])
 
@@ -158,10 +154,7 @@ def test_loops_of_primitives_have_jaxs_derivatives(order: str) -> None:
 
 
 def test_loops_use_the_rule_at_order_two() -> None:
-    """The second derivative of a loop uses the custom rule of the loop's body twice.
-
-    JAX does so only if the loop is unrolled, with which the result is compared.
-    """
+    """The second derivative of a loop calls the rule a second time; JAX does so only without a loop."""
     with jax.enable_x64(True):
         x, dx = np.array([0.3, 0.6, 0.8]), np.array([1.0, -0.4, 0.2])
 
@@ -175,9 +168,7 @@ def test_loops_use_the_rule_at_order_two() -> None:
 
 @pytest.mark.parametrize("kind", ["jvp", "vjp"])
 def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
-    """A custom derivative that reads a traced array of the enclosing function is refused, because the derivative is
-    exported separately and cannot access that array.
-    """
+    """The derivative is exported separately, so the traced array of the outer function is unknown."""
 
     def outer(x: Any, a: Any) -> Any:
         if kind == "jvp":
@@ -197,11 +188,7 @@ def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
 
 
 def test_a_function_with_a_vjp_that_reads_a_traced_array_has_no_derivative_in_it() -> None:
-    """If a custom VJP reads a traced array, the function has no derivative with respect to that array, as in JAX and in
-    diffrax's `BacksolveAdjoint`.
-
-    The derivative with respect to the function's arguments is right.
-    """
+    """As in JAX, and as in diffrax's `BacksolveAdjoint`; the derivative in the arguments is kept."""
 
     def outer(x: Any, a: Any) -> Any:
         y = a * 2
@@ -218,10 +205,7 @@ def test_a_function_with_a_vjp_that_reads_a_traced_array_has_no_derivative_in_it
 
 
 def test_a_derivative_that_defines_a_function_of_its_traced_arrays() -> None:
-    """A custom rule may define a function with its own rule that reads traced arrays.
-
-    Derivatives of order two and higher differentiate the ops of this inner function and do not use its rule.
-    """
+    """From order two on, the inner function's ops are differentiated, not its custom derivative."""
 
     @jax.custom_jvp
     def outer(x: Any) -> Any:
@@ -248,10 +232,7 @@ def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> No
 
 
 def test_derivatives_that_reject_some_tangents() -> None:
-    """A rule that raises an exception for a tangent is used if that tangent is a symbolic zero.
-
-    Otherwise the derivative is refused with the text of the exception.
-    """
+    """As in JAX, the exception is raised only if the rejected tangent is not a symbolic zero."""
 
     @partial(jax.custom_jvp)
     def first(x: Any, y: Any) -> Any:
@@ -273,9 +254,7 @@ def test_derivatives_that_reject_some_tangents() -> None:
 
 
 def test_functions_of_equinox() -> None:
-    """A function with equinox's `filter_custom_vjp`, which rejects tangents of all arguments except the first, is
-    imported with its custom derivative.
-    """
+    """`filter_custom_vjp` rejects tangents of all arguments except the first."""
     equinox = pytest.importorskip("equinox")
 
     @equinox.filter_custom_vjp
@@ -297,10 +276,7 @@ def test_functions_of_equinox() -> None:
 
 
 def nested(depth: int) -> Callable[[Any], Any]:
-    """A sine whose custom JVP calls another such function, `depth` levels deep.
-
-    The rule of each level scales by 1.5.
-    """
+    """A function whose JVP calls another such function, `depth` levels deep; each rule scales by 1.5."""
 
     @jax.custom_jvp
     def function(x: Any) -> Any:
@@ -312,9 +288,7 @@ def nested(depth: int) -> Callable[[Any], Any]:
 
 
 def test_calls_of_one_function_share_a_derivative_of_any_order() -> None:
-    """All calls of one function refer to one custom derivative, although JAX makes new objects for each call, also for
-    calls in the derivative of `steep`.
-    """
+    """JAX makes new objects for each call, also for the calls in the derivative of `steep`."""
     with jax.enable_x64(True):
 
         def function(x: Any) -> Any:
@@ -328,7 +302,7 @@ def test_calls_of_one_function_share_a_derivative_of_any_order() -> None:
 
 
 def test_a_chain_of_derivatives() -> None:
-    """Functions whose custom JVPs call each other, four levels deep, have the derivatives of JAX to order three."""
+    """All derivatives of a chain that ends are exported up to the order that is asked for, here four."""
     function = nested(3)
     with jax.enable_x64(True):
         derivative: Callable[[Any], Any] = function
@@ -348,10 +322,7 @@ def test_orders_beyond_the_last_one_are_refused() -> None:
 
 
 def test_a_rule_that_calls_its_function_on_tangents() -> None:
-    """If a rule calls its own function on a tangent, the ops of the function are differentiated, as by JAX.
-
-    Using the rule for this call would not terminate.
-    """
+    """The function is linear in tangents: its ops are differentiated, as by JAX, and not its rule without end."""
 
     @jax.custom_jvp
     def twice(x: Any) -> Any:
@@ -380,7 +351,7 @@ def test_log_ndtr_far_left() -> None:
 
 
 def test_sinc_near_zero() -> None:
-    """A user's rule for JAX's function `sinc` replaces JAX's derivative, which is 0 near 0."""
+    """A rule for the function's name replaces JAX's derivative, which is 0 near 0."""
 
     def slope(b: Any, x: Any, y: Any) -> Any:
         t = b.multiply(b.constant(np.pi, x), x)

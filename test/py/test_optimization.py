@@ -1,6 +1,6 @@
 """Compressed derivatives, Gauss-Newton matrices, Lagrangians and second directional derivatives, for optimizers.
 
-The expected values are JAX's dense derivatives.
+The wanted values are JAX's dense derivatives.
 """
 
 import importlib.util
@@ -50,10 +50,7 @@ def of_chain(x: Any, w: Any) -> tuple[Any, Any]:
 
 
 def dense(values: Array, pattern: Compressed) -> Array:
-    """The dense matrix with these nonzero values.
-
-    Asserts that the indices of each row (or column, for "csc") are sorted and distinct.
-    """
+    """The matrix with these nonzeros. Asserts that their places are sorted and distinct."""
     major, minor = pattern.shape if pattern.format == "csr" else pattern.shape[::-1]
     matrix = np.zeros((major, minor))
     for i in range(major):
@@ -66,7 +63,7 @@ def dense(values: Array, pattern: Compressed) -> Array:
 def results(
     program: Program, arguments: Sequence[Array], call: Callable[..., Any] | None = None
 ) -> dict[str, Array]:
-    """The results of a program by name. Compressed results are converted to dense matrices."""
+    """The results by name. Compressed results are given as matrices."""
     values = by_xla(program.text, arguments) if call is None else call(*arguments)
     names, patterns = [port.name for port in program.outputs], program.patterns
     both = zip(names, values, strict=True)
@@ -79,13 +76,11 @@ def agree(found: Mapping[str, Array], wanted: Mapping[str, Any]) -> None:
         np.testing.assert_allclose(found[name].ravel(), np.ravel(y), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-# ---- the chain: all kinds of derivatives on the default engine -------------------------------------------------
+# ---- the chain: all of them on the default engine --------------------------------------------------------------
 
 
 def chain_results() -> tuple[Program, list[Array], dict[str, Any]]:
-    """A program with Jacobians, Hessians, Gauss-Newton matrices and second directional derivatives of CHAIN, its
-    arguments, and the expected values by NumPy's formulas.
-    """
+    """A program with the derivatives of the chain, its arguments, and the wanted values by NumPy's formulas."""
     p = load(CHAIN)
     hessian = p.lagrangian().hessian("x", compressed="csc")
     both = p.together(
@@ -138,10 +133,7 @@ def test_on_iree() -> None:
 
 
 def test_patterns_are_part_of_the_text() -> None:
-    """A program that is printed and parsed has the same sparsity patterns.
-
-    Its text has no array as large as the dense matrix.
-    """
+    """A program that is read again has the patterns. Its text has no array as large as the matrix."""
     program = load(CHAIN).jacobian("x", compressed="csr")
     again = load(program.text).patterns["r.jacobian.x"]
     assert "4x5x" not in program.text and "20x" not in program.text
@@ -320,7 +312,7 @@ def test_lagrangian_and_second_directional() -> None:
 
 @pytest.mark.more
 def test_large_ones_have_no_array_of_the_matrix() -> None:
-    """Programs that compute compressed derivatives with 3000 rows and columns contain no dense matrix."""
+    """The programs of derivatives with 3000 rows and columns have only vectors and few seeds."""
     x = RNG.standard_normal(3000)
     program = load(exported(lambda x: (x[1:] - x[:-1] ** 2, x - 1), x))
     for derived in (
@@ -367,9 +359,7 @@ def test_scipy_solves_the_example() -> None:
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_sequential_quadratic_programming_in_c(tmp_path: Path) -> None:
-    """The example of sequential quadratic programming in C reads derivatives and patterns of a static library, and
-    finds the minimum that SciPy finds.
-    """
+    """The example in C uses a static library's derivatives and patterns, and finds the minimum that SciPy finds."""
     pytest.importorskip("scipy")
     library = compile_library(example().derivatives().lower(), "kkt", Options("x86_64"))
     (tmp_path / "kkt.o").write_bytes(library.kernels)

@@ -43,7 +43,7 @@ def test_a_process_that_dies_ends_the_others(
 
     The report names the process that died first, not one that failed because it communicates with it.
     """
-    script = OTHERS_WAIT.replace("ENDING", ending).replace("SYMPTOM", symptom)
+    script = OTHERS_WAIT.replace("ENDING", ending)
     outcome = run_locally([sys.executable, "-c", script, str(tmp_path)], 3)
     assert (outcome.status, outcome.process, outcome.errors, outcome.signal) == expected
     for process in tmp_path.iterdir():

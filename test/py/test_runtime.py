@@ -189,9 +189,8 @@ def test_damaged_modules_are_refused(vmfb: bytes, kept: int, tmp_path: Path) -> 
 
 
 def test_a_changed_byte_is_refused(vmfb: bytes) -> None:
-    """A module is refused if one of its bytes has changed.
-
-    IREE does not check machine code, and damaged code would end the process.
+    """A module is refused if one of its bytes has changed. IREE does not check machine code, and damaged code would end
+    the process.
     """
     with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
         parts = archive.infolist()
@@ -279,9 +278,8 @@ def test_declarations_are_read() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
-    """Loading a module leaves a temporary file of IREE open.
-
-    If this test fails, IREE closes the file, and `_close_leaked_files` in loading.py can be removed.
+    """Loading a module leaves a temporary file of IREE open. If this test fails, IREE closes the file, and
+    `_close_leaked_files` in loading.py can be removed.
     """
 
     def left() -> list[str]:

@@ -90,9 +90,8 @@ func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_a_custom_loss() -> None:
-    """A custom loss may read all outputs of the model.
-
-    It may have a function with the name of a function of the model, here @square.
+    """A custom loss may read all outputs of the model. It may have a function with the name of a function of the model,
+    here @square.
     """
     program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
     assert [port.name for port in program.inputs] == ["w", "wanted"]

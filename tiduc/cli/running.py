@@ -99,9 +99,7 @@ def _run(
             )
         asked = OnProcesses(file, entry, opset, options, inputs, weights, seed, as_data, output)
         return run_on_processes(asked, processes)
-    for name in (output, weights or ""):
-        if name.endswith(SUFFIX):
-            raise RequestError("a saved state needs --engine xla and --processes N; N may be 1", name)
+    _refuse_saved_states(output, weights or "")
     with about(file):
         if checked and (engine != "iree" or parameters is not None):
             raise RequestError("--check-memory is for programs that IREE runs, with all inputs as arguments")
@@ -133,6 +131,13 @@ def _run(
     named = dict(zip([value.name for value in chosen.signature.outputs], results, strict=True))
     write_results(named, as_data, output)
     return 0
+
+
+def _refuse_saved_states(*names: str) -> None:
+    """Raises `RequestError` for a name of a saved state, which only programs on several processes read and write."""
+    for name in names:
+        if name.endswith(SUFFIX):
+            raise RequestError("a saved state needs --engine xla and --processes N; N may be 1", name)
 
 
 @dataclass(frozen=True)

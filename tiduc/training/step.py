@@ -73,10 +73,9 @@ def train_step(
 ) -> TrainStep:
     """Returns the training step of a model.
 
-    Its `weights` are the weights of the model, the initial state of the optimizer, which is zero, and the seed of
-    random numbers such as those of dropout, which depends on `seed`. With `infer`, the model in evaluation mode, the
-    compiled step also has the functions `loss` and `infer`. `identity` names the model in the files of a state; the
-    default is a hash of the model.
+    Its `weights` are those of the model, zeros for the state of the optimizer, and the seed of random numbers, which
+    depends on `seed`. With `infer`, the model in evaluation mode, the compiled step also has the functions `loss` and
+    `infer`. `identity` names the model in the files of a state; the default is a hash of the model.
 
     `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
     model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
@@ -84,11 +83,10 @@ def train_step(
     applies only to parameters that match `decay`. `clip_norm` is the largest norm of all gradients together; if the
     norm exceeds it, the gradients are scaled down. With `accumulate` K, every K-th call updates the parameters by the
     mean gradient of K batches. `precision` is the element type of matrix products, which is "f32", "bf16" or "f16"; for
-    f16, the state has a loss scale. `quantize` is "int8", "int4", or for example "int4:32" for groups of 32: frozen
-    matrices are then stored as integers with scales. `train` are patterns, as for file names, of the names of the
-    parameters to train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters that
-    match `freeze` or do not affect the loss do not change. Raises `RequestError` if no parameter is left or one is not
-    float.
+    f16, the state has a loss scale. `quantize` is "int8", "int4", or "int4:32" for groups of 32: frozen matrices are
+    then stored as integers with scales. `train` are patterns, as for file names, of the names of the parameters to
+    train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters that match `freeze` or
+    do not affect the loss do not change. Raises `RequestError` if no parameter is left or one is not float.
     """
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
