@@ -21,7 +21,7 @@ from tiduc.runtime.weights import read_weights, write_weights
 
 
 def header(shape: str, body: bytes = b"", dtype: str = "<f8") -> bytes:
-    """The bytes of a .npy file whose header states this shape, followed by `body`."""
+    """The bytes of a .npy file: a header that states this shape, which may be wrong, followed by `body`."""
     said = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said + body
 

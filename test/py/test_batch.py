@@ -30,7 +30,7 @@ TEXTS = programs()
 NOT_RUN = re.compile(
     r"chlo\.broadcast_select|stablehlo\.("
     r"all_|collective_|cross-|partition_id|reduce_scatter|replica_id"  # programs of several processes
-    r"|custom_call|dot_general|einsum|unary_einsum|rng)"  # programs in other element types, or that cannot run
+    r"|custom_call|dot_general|einsum|unary_einsum|rng)"  # other element types, or ops that cannot run
 )
 SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)")
 

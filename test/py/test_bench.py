@@ -119,7 +119,7 @@ SLOW = [record for record in records() if record.fault.kind == "slow"]
 
 
 def rows_of(script: str) -> list[str]:
-    """The names of the rows of a benchmark."""
+    """The names of the rows that a benchmark prints."""
     if script == "flags.py":
         return [*import_module("rewritten").PROGRAMS]
     if script == "suite.py":

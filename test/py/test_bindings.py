@@ -59,7 +59,7 @@ def test_bindings_under_the_name_of_upstream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "package, left_out, words",
     [
-        # Like StableHLO's own build: all of MLIR, StableHLO, and StableHLO's passes except its optimizations.
+        # Imitates StableHLO's own build, which has all of MLIR and StableHLO except StableHLO's optimization passes.
         ("mlir", ["_torchMlir"], "lack what tiduc uses: passes stablehlo-aggressive-simplification\n"),
         ("mlir", ["_stablehlo", "rewrite"], "lack what tiduc uses: modules rewrite, _mlir_libs._stablehlo\n"),
         ("jaxlib.mlir", [], "modules rewrite, dialects.ext, dialects.quant; passes canonicalize, cse, inline, "),

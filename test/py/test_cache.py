@@ -198,7 +198,7 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
             TiducError, match=f"TIDUC_CACHE_SIZE must be a number of at least 0, not: '{text}'"
         ):
             cache.info()
-        with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # and no program is compiled either
+        with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # an entry is not read either
             cache.read(k[2])
 
 

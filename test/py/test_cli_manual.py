@@ -124,7 +124,7 @@ def test_json_of_targets(capsysbinary: Any) -> None:
 
 
 def test_json_of_a_difference(capsysbinary: Any, tmp_path: Path) -> None:
-    """Values that are not finite become null, because JSON has no NaN; --json does not change the exit status."""
+    """If a check fails with NaN, the error in the JSON is null, because JSON has no NaN. The exit status is 1."""
     (tmp_path / "f.mlir").write_text(
         "func.func @main(%x: tensor<f64>) -> tensor<f64> {\n"
         "  %0 = stablehlo.sqrt %x : tensor<f64>\n  return %0 : tensor<f64>\n}\n"

@@ -87,7 +87,7 @@ def test_laplacian(name: str) -> None:
 
 
 def test_laplacian_of_a_laplacian() -> None:
-    """The biharmonic of sin(a x) is |a|^4 sin(a x)."""
+    """The Laplacian of the Laplacian of sin(a x) equals |a|^4 sin(a x)."""
     a, x = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x: jnp.sin(a @ x), x))
     compare(run(program.laplacian().laplacian(), [x]), [np.dot(a, a) ** 2 * np.sin(a @ x)], 1e-11)
@@ -173,6 +173,6 @@ func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {
 
 
 def test_products_of_f16_keep_their_order() -> None:
-    """The order of products matters: 300 * 300 is infinite in f16, but 0.001 * 300 * 300 is not."""
+    """The Laplacian keeps the order of products in f16: 0.001 * 300 * 300 is finite, but 300 * 300 is infinite."""
     (found,) = run(load(SQUARE_OF_F16).laplacian(), [np.zeros(2, np.float16)])
     np.testing.assert_allclose(found, [180.0, 180.0], rtol=1e-2)

@@ -81,7 +81,7 @@ def test_collectives_of_a_module() -> None:
     all_of = found("{}")
     assert all_of["all-reduce"] == Collective(
         "all-reduce", ("data", "model"), 8, 1, 1600
-    )  # the larger branch
+    )  # of the two branches of the conditional, the one that sends more
     assert all_of["reduce-scatter"] == Collective("reduce-scatter", ("data",), 4, 1, 4 * 12)
     assert all_of["collective-permute"] == Collective("collective-permute", ("data",), 4, 1, 40)
     assert all_of["all-to-all"] == Collective("all-to-all", ("model",), 2, 1, 24)

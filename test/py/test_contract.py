@@ -78,7 +78,7 @@ def test_random_chains(seed: int) -> None:
         if plans:
             ((before, flops, products),) = [tuple(plan.values()) for plan in plans]
             assert flops < before and products == len(arguments) - 1
-        assert contracted(str(program.module))[1] == []  # the order does not improve further
+        assert contracted(str(program.module))[1] == []  # a second run changes nothing
 
 
 def test_products_of_other_block_arguments_and_of_one_value() -> None:

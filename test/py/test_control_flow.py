@@ -255,7 +255,7 @@ def operations_but_calls(text: str) -> int:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
-    """Not counting calls, a program has at most twice as many ops with 48 calls of a function as with one call."""
+    """Not counting calls, derivatives of 48 calls of a function have at most twice as many ops as those of one call."""
     texts = {n: getattr(tiduc.load(layers(n)[0]), mode)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size
@@ -264,7 +264,10 @@ def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
 
 
 def test_residuals_of_calls_are_few() -> None:
-    """A layer returns only residuals that are expensive to recompute: a tanh, an exponential and three reductions."""
+    """The primal function of a layer returns few residuals, and the VJP is the adjoint of the JVP.
+
+    The residuals are expensive to recompute: a tanh, an exponential and three reductions.
+    """
     text, arguments = layers(2)
     program = tiduc.load(text)
     given = re.search(r"@layer.primal\(.*\) -> \((.*)\) {", program.vjp().text)

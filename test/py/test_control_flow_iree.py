@@ -62,7 +62,7 @@ def _derived(program: Any, kind: str, wrt: Any, dx: Any, ct: Any, dct: Any) -> t
 
 
 def named(name: str) -> tuple[str, Sequence[Any]]:
-    """The text and the arguments of a program by name."""
+    """The text and the arguments of the program with this name."""
     if name in WRITTEN:
         return WRITTEN[name]
     function, given = (PROGRAMS | UNBOUNDED)[name]

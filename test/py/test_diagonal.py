@@ -1,4 +1,4 @@
-"""Tests the analysis `diagonal`: if basis vector i affects only slice i of a value, the value is not batched."""
+"""Tests the pass `diagonal`, which batches a linear graph over basis vectors without arrays of explicit zeros."""
 
 from collections.abc import Callable
 from typing import Any

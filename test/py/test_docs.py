@@ -35,7 +35,10 @@ NOTES = sorted((ROOT / "docs").glob("decisions/*.md"))  # pages without code
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
-"""Scripts that set up environments, run for minutes, or write into the repository. Tests only check that they exist."""
+"""Matches commands that run scripts of the repository. Tests only check that these scripts exist.
+
+The scripts set up environments, run for minutes, or write into the repository.
+"""
 
 FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
 """Imports of frameworks that may not be installed."""
@@ -58,7 +61,7 @@ LONG = {
 
 EXCERPT = re.compile(r"# (\S+\.py)\n")
 IMPORTED = ("numpy", "tiduc.program", "tiduc.backends.iree.backend", "jax.numpy", "jax.export")
-"""Modules that Python blocks import directly or through `tiduc`."""
+"""Modules that the fork server imports in advance, because Python blocks import them directly or through `tiduc`."""
 
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

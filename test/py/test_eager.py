@@ -124,7 +124,7 @@ def test_checkpoint(front: Frontend) -> None:
     (z,) = front.run(front.recorder.graphs.program(program("squares")), x, y, retained=lambda data: {})
     assert front.backward(z, retain=True) == {x.key: 36.0, y.key: 24.0}
     assert set(z.trace.saved) <= set(z.trace.graph.inputs)
-    # The Hessian is [[2 y^2, 4 x y], [4 x y, 2 x^2]]; times (1, 10).
+    # The Hessian [[2 y^2, 4 x y], [4 x y, 2 x^2]] is multiplied by the vector (1, 10).
     first = recorded_backward([z], [EagerInput("seed", np.array(1.0))], front.executor, front.recorder)
     seeds = [np.array(1.0), np.array(10.0)]
     actual = backward([first[x.key], first[y.key]], seeds, front.executor)
@@ -173,7 +173,7 @@ def test_unwanted_derivatives_are_not_run(quick: Frontend) -> None:
 
 
 class Counting:
-    """An executor that counts its calls."""
+    """An executor that counts the calls of its methods."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor

@@ -10,7 +10,7 @@ from tiduc.eager import Array, Interpreter, executing, grad
 
 DRAW = np.random.default_rng(0)
 B = DRAW.standard_normal((3, 3))
-A = B @ B.T + 3 * np.eye(3) + np.triu(DRAW.standard_normal((3, 3)), 1) / 5  # the triangles differ
+A = B @ B.T + 3 * np.eye(3) + np.triu(DRAW.standard_normal((3, 3)), 1) / 5  # not symmetric
 W = DRAW.standard_normal((3, 3))
 
 OF_A_TRIANGLE: dict[str, Callable[[Any], Any]] = {

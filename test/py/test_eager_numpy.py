@@ -1,4 +1,4 @@
-"""NumPy functions on eager arrays have NumPy's values, types and shapes, and JAX's gradients."""
+"""NumPy functions on eager arrays have the values, types and shapes of NumPy, and the gradients of JAX."""
 
 from collections.abc import Callable
 from typing import Any

@@ -154,7 +154,7 @@ def test_a_program_with_loops_and_kernels() -> None:
     a = Array(x, requires_grad=True)
     (y,) = call(tiduc.load(text), a)
     (y * y).backward()
-    trace = np.sum(x * x)  # the sum of the singular values of a positive matrix
+    trace = np.sum(x * x)  # equals the sum of the singular values of x^T x
     np.testing.assert_allclose(y.data, trace, rtol=1e-5)
     np.testing.assert_allclose(a.grad.data, 4 * trace * x, rtol=1e-3, atol=1e-3)
 

@@ -210,7 +210,7 @@ def test_an_op_is_declared_once() -> None:
 
 
 def test_stateful_ops() -> None:
-    """Ops that an op set declares stateful are never merged."""
+    """Equal ops are not merged if the op set declares them stateful; other equal ops are merged."""
     dice = OpSet(ToyBuilder, stateful=frozenset({"toy.exp"}))
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     graph = materialize_merge(view, [("F", "y"), ("G", "y")], ["a", "x"], dice)

@@ -85,7 +85,7 @@ PROGRAMS = {
 
 
 def arguments(text: str) -> list[Any]:
-    """Random arguments of a program."""
+    """Random arguments of a program. They are integers, so that results are exact."""
     types = [value.type for value in tiduc.load(text).signature.inputs]
     return [np.asarray(RNG.integers(1, 99, t.shape), t.dtype) for t in types]
 

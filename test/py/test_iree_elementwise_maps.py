@@ -90,7 +90,7 @@ def test_an_op_with_another_reader_stays() -> None:
 
 @pytest.mark.parametrize("type_", ["tensor<f32>", "tensor<?xf32>", "tensor<3xcomplex<f32>>", "tensor<3xui8>"])
 def test_types_that_stay(type_: str) -> None:
-    """The pass ignores scalars, dynamic shapes, complex numbers and unsigned integers."""
+    """The pass makes no maps of ops on scalars, arrays of dynamic shape, complex numbers or unsigned integers."""
     body = f"%0 = stablehlo.multiply %x, %x : {type_} %1 = stablehlo.add %0, %x : {type_} return %1 : {type_}"
     assert maps_of(body, type_, f"%x: {type_}") == []
 

@@ -104,7 +104,7 @@ def test_products_that_are_read_transposed(name: str) -> None:
 
 
 def test_other_orders_stay() -> None:
-    """A transpose remains if it only reorders the row dimensions of the product."""
+    """A transpose of a product remains if it only reorders the product's two row dimensions."""
     text = (
         product(*FLAT["rows"])
         .replace(

@@ -1,4 +1,4 @@
-"""Convolutions become products of patches for NVIDIA's GPUs. `test_iree_gpu_products.py` checks their values."""
+"""For NVIDIA's GPUs, convolutions become matrix products. `test_iree_gpu_products.py` checks their values."""
 
 import pytest
 from test_iree_gpu_products import FORMS
@@ -11,7 +11,7 @@ CONVOLUTIONS = [name for name, form in FORMS.items() if "stablehlo.convolution" 
 
 
 def ops_after(text: str) -> tuple[int, list[str]]:
-    """The number of rewrites, and the names of the ops afterwards."""
+    """Runs the pass on a program. Returns the number of rewrites, and the names of the ops after the pass."""
     module = parse(text)
     count = gpu_convolutions(module)
     return count, [op.name for op in outer_first(module.operation)]

@@ -186,7 +186,7 @@ def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tup
             if step == written[i - 1]:
                 lines.append(f"        wo %a{i}[%c0 for %c{n}] : {result}{{%c{n}}}")
                 order.append(-1)
-        op = "dispatch @e::@d" if lines else "serial"  # because a dispatch must use an array
+        op = "dispatch @e::@d" if lines else "serial"  # a dispatch must use an array
         text += f"      stream.cmd.{op} {{\n" + ",\n".join(lines) + "\n      }\n"
     end = REGION[REGION.index("    util.return") :]
     return f"{REGION[:begin]}{constants}{text}    }} => !stream.timepoint\n{end}", order

@@ -323,7 +323,7 @@ def test_pivoted_qr_and_products_of_reflectors() -> None:
 
 
 def test_info() -> None:
-    """`info` is nonzero exactly for the matrices for which a factorization fails."""
+    """The result `info` of several factorizations is nonzero exactly for the matrices for which they fail."""
     x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))

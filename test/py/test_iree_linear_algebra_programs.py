@@ -33,7 +33,7 @@ def normal(*shape: int) -> Array:
 @pytest.mark.more
 @pytest.mark.parametrize("platform", ["cuda", slow("tpu")])
 def test_exports_for_other_platforms(platform: str) -> None:
-    """Programs that JAX exports for GPUs and TPUs also run on CPUs."""
+    """A program with factorizations that JAX exports for another platform gives the right results on this CPU."""
 
     def program(a: Any, s: Any) -> Any:
         values = () if platform == "tpu" else (jnp.linalg.svd(a, full_matrices=False),)

@@ -179,11 +179,11 @@ IMPORTERS = {
     "steps": {OF_IREE + name for name in ("compile", "objects")},
     "compile": {
         f"{OF_IREE}build",
-        f"{OF_IREE}static.host",  # checks host code before kernels are compiled
+        f"{OF_IREE}static.host",  # this module checks host code before kernels are compiled
         "tiduc.cli.intermediates",
-    },  # the command lists the phases
+    },  # the command line lists the compiler's phases
 }
-"""For each stage of compilation, the modules that may import it. All other modules call a function of `build.py`."""
+"""For each stage of compilation, the modules that may import it. Other modules must call a function of `build.py`."""
 
 
 @pytest.mark.parametrize("part", IMPORTERS)

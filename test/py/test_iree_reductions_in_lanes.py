@@ -69,7 +69,7 @@ def test_reductions_in_lanes(name: str, together: Joined) -> None:
 @pytest.mark.parametrize(
     ("op", "shape", "dimensions", "result", "element"),
     [
-        ("add", "16x400", "1", "16x", "f32"),  # IREE's own code is a loop over vectors
+        ("add", "16x400", "1", "16x", "f32"),  # IREE's own code uses vectors
         ("add", "200x16", "0", "16x", "f32"),
         ("add", "400", "0", "", "f32"),
         ("add", "16x400", "0, 1", "", "i32"),

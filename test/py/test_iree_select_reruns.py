@@ -68,9 +68,10 @@ def test_equal_layers_that_run_again_share_code() -> None:
 
 
 def test_products_that_run_again_share_no_operand() -> None:
-    """If a matrix product is rematerialized, no product reads a weight that another recomputed product reads.
+    """Recomputed matrix products do not read the weights directly: each weight has as many readers as without a budget.
 
-    A compiler would keep a packed copy of a shared weight until the last product.
+    If the original product and the recomputed one shared an operand, a compiler would keep the operand's packed copy
+    until the last product.
     """
     program, _ = network(12, 64, 8)
     budgeted = program.rematerialize("min")
@@ -178,4 +179,5 @@ def test_convolutions_that_run_again_stay_two() -> None:
     budgeted = program.rematerialize("min")
     barriers = [line for line in budgeted.text.splitlines() if "tidu.recomputed" in line]
     assert barriers and all("%arg0" in line for line in barriers)
-    assert allocated(budgeted.compile().vmfb, [image, *kernels]) < 0.9 * 4803  # KiB without a budget
+    # Without a budget, the program allocates 4803 KiB.
+    assert allocated(budgeted.compile().vmfb, [image, *kernels]) < 0.9 * 4803

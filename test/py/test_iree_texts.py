@@ -142,7 +142,7 @@ def test_each_pattern_matches(monkeypatch: pytest.MonkeyPatch) -> None:
             compile_module(REFUSED.format(location=location), cached=False)
     config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
     assert after(placement.place_arrays, f"module attributes {{stream.c = {config}}} {{}}") is None
-    # Progress is read repeatedly while the compiler runs, so only distinct matches count.
+    # The progress is read several times while the compiler runs, so only distinct matches are counted.
     counts["compiler_progress._DONE"] = len(set(done.findall("".join(said))))
     del counts["compile._PLACE"]  # test_compile.py tests locations
     assert counts == MATCHES

@@ -63,7 +63,7 @@ def test_units_in_the_last_place(computed: tuple[Array, list[Array]], i: int, ex
 
 HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
 HALVES = HALVES[np.isfinite(HALVES)]
-"""All finite numbers of f16."""
+"""All finite f16 numbers."""
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
     @property
     def places(self) -> list[int]:
-        """The spatial shape of the result."""
+        """The sizes of the spatial dimensions of the result."""
         sizes = zip(self.image[2:], self.window, strict=True)
         holed = [((n - 1) * self.holes + 1, (k - 1) * self.dilation + 1) for n, k in sizes]
         return [(n + sum(self.padding) - k) // self.stride + 1 for n, k in holed]
@@ -85,7 +85,7 @@ CASES = (
     Case((1, 3, 40, 40), 8, (7, 7), 2, (3, 3), kind="f32"),
     Case((2, 6, 23, 22), 10, (3, 3), 2, (1, 0)),
     Case((1, 6, 23, 22), 10, (2, 5), 3, (2, 1), 2),
-    Case((1, 4, 33, 31), 6, (3, 3), 5, (0, 3), 3),  # column remainders are out of order
+    Case((1, 4, 33, 31), 6, (3, 3), 5, (0, 3), 3),  # offsets modulo the stride are not ascending
     Case((1, 8, 16, 16), 12, (1, 1), kind="f32"),
     Case((2, 8, 15, 16), 12, (1, 1), 2),
     Case((1, 8, 20, 20), 8, (3, 3), padding=(-1, -2)),
@@ -99,11 +99,11 @@ CASES = (
     Case((1, 9, 20, 19), 9, (3, 3), 2, (1, 1), groups=9),
     Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window does not fit into registers
 )
-"""Convolutions with odd sizes, strides, dilations, groups, batches, base dilation, and depthwise convolutions."""
+"""Convolutions with odd sizes, strides, dilations, groups, batches or base dilation. Some are depthwise."""
 
 
 def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
-    """A program with the convolutions, and its arguments: images and kernels."""
+    """A program that computes all the convolutions, and its arguments: the images and kernels."""
     parts, arguments = [], []
     for i, case in enumerate(cases):
         op, types, shapes = case.text(i)
@@ -157,7 +157,7 @@ SHARED = [
     (Case((2, 16, 12, 21), 24, (3, 3), stride, (1, 1)), Case((3, 32, 13, 23), 48, (3, 3), stride, (1, 1)))
     for stride in (1, 2)
 ]
-"""Convolutions whose batches, channels, images and results have different sizes."""
+"""Pairs of convolutions that share code, although their batches, channels, images and results differ in size."""
 
 
 @pytest.mark.parametrize("cases", SHARED, ids=["stride 1", "stride 2"])
@@ -233,7 +233,7 @@ def test_reruns_of_reversals(stride: int) -> None:
 
 
 def test_equal_convolutions_share_code() -> None:
-    """Equal convolutions share an executable. Convolutions that differ in a reversal do not."""
+    """Of four convolutions that differ only in padding or in a reversed window, those without reversal share code."""
     kind, kernel = "tensor<1x8x16x16xf32>", "tensor<8x8x3x3xf32>"
     windows = ["pad = [[1, 1], [1, 1]]"] * 2 + [
         "pad = [[0, 2], [0, 2]]",

@@ -43,7 +43,7 @@ X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
 
 
 def source(text: str, cpu: str = AVX512) -> Source:
-    """The source of the first attempt to compile a program."""
+    """The source that tiduc compiles first for a program."""
     return source_of(tiduc.load(text), cpu)
 
 

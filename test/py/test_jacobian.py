@@ -45,7 +45,7 @@ def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
-    """For each of `count` outputs, the trace of its Hessian. `hessians` has a block for each pair of inputs."""
+    """The trace of the Hessian of each of `count` outputs. `hessians` has a block for each output and input pair."""
     sums = []
     for y in range(count):
         total: Any = 0
@@ -134,7 +134,7 @@ def test_the_mode_with_fewer_basis_vectors_is_chosen() -> None:
 
 
 def test_a_derivative_of_derivatives() -> None:
-    """The Jacobian of a gradient is the Hessian, in both modes."""
+    """The Jacobian of a gradient, computed by the same mode twice, equals JAX's Hessian, for both modes."""
     function, arguments = SMALL["windows"]
     program = load(exported(function, *arguments))
     expected = leaves(jax.hessian(function, 0), arguments)

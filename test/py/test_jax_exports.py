@@ -27,7 +27,7 @@ def export(file: str, name: str, key: str | None = None) -> dict[str, Any]:
     ("file", "name", "key"),
     [
         (*SHARDED, None),
-        ("cpu_triangular_solve_blas_trsm", "data_2025_10_20", "f64"),  # an attribute of Shardy's on a call
+        ("cpu_triangular_solve_blas_trsm", "data_2025_10_20", "f64"),  # a call with an attribute of Shardy
         ("tpu_Qr", "data_2023_03_17", None),  # a call with a tuple as its result
         ("tpu_Eigh", "data", None),
         ("annotate_data_placement", "data_2026_03_24_tpu", "shardy"),

@@ -47,7 +47,7 @@ def coefficients(p: Program, x: float, order: int) -> list[float]:
 
 
 def count(p: Program) -> int:
-    """The number of ops of the lowered program."""
+    """The number of StableHLO ops of a lowered program."""
     return str(p).count(" = stablehlo.")
 
 

@@ -1,4 +1,4 @@
-"""Compares jets of order 4 with nested JVPs, for a sample of the programs of test/sweep/jet_programs.py."""
+"""Compares jets of order 4 with nested JVPs for a sample of the programs that test/sweep/jet_programs.py tests."""
 
 import pytest
 from cases.control_flow_programs import PROGRAMS, UNBOUNDED

@@ -1,6 +1,7 @@
-"""Imports point one way: errors < dialect < rules < passes < backends < program < models < tools < cli.
+"""A module may import only modules of its own layer and of lower layers.
 
-The graph of all imports has no cycle. Imports inside functions and imports for type checkers count.
+The layers are errors < dialect < rules < passes < backends < program < models < tools < cli. The graph of all imports
+must have no cycle. Imports inside functions and imports for type checkers count too.
 """
 
 import ast
@@ -21,7 +22,8 @@ PASSES = (*IR, "rules", "batching", "passes")
 COMPILER = (*PASSES, "runtime", "backends")
 PROGRAMS = (*COMPILER, "program", "models")
 
-# A layer, its modules, and the layers that it may import; each may import itself. First match wins.
+# For each layer: its modules, and the layers that it may import besides itself. A module belongs to the first layer
+# that matches.
 LAYERS = {
     "errors": (
         ("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading", "tiduc.dialect.turns"),
@@ -75,7 +77,7 @@ LAYERS = {
 IREE = "tiduc.backends.iree"
 TOOLS = ("records of IREE", "emit")
 REASONS = ("faults", "missing", "linear_algebra", "fast", "modules")
-# The folders (rooms) of backends/iree, in the form of LAYERS. Folders in REASONS must not import each other.
+# The folders ("rooms") of backends/iree, in the form of LAYERS. The folders in REASONS must not import each other.
 ROOMS = {
     "records of IREE": (("fault", "settings", "targets", "elf"), ()),
     "emit": (("emit",), ("records of IREE",)),
@@ -197,7 +199,7 @@ def violations(module: str, source: str) -> list[str]:
     return names
 
 
-# Imports inside functions: the module, the imported module, and the reason why the import is not at module level.
+# All imports inside functions: the module, the imported module, and why the import cannot be at module level.
 OPTIONAL, SLOW, PLATFORM = "an optional package", "saves start-up time", "absent on some platforms"
 FORKED = "the driver must not load libraries before it forks"
 LOCAL = {

@@ -35,7 +35,7 @@ def legalized(text: str) -> str:
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Joined:
     """Fixture: the selected cases, compiled as one function, because that is faster than compiling many functions."""
-    names = selected(request, "test_rewritten") | {"atan2"}  # another test runs `atan2`
+    names = selected(request, "test_rewritten") | {"atan2"}  # another test needs `atan2`
     cases = {name: case for name, case in CASES.items() if name in names}
     text, counts = joined(function(name, case) for name, case in cases.items())
     run = Executable(compile_module(legalized(text)))

@@ -99,7 +99,7 @@ def test_a_step_with_loops_branches_and_draws(tmp_path: Path) -> None:
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(second[outputs.index("seed")], seed(3, 2))
     again = module(*({**arrays, "seed": seed(3, 0)}[name] for name in names))
-    assert again[0] != second[0]  # each step draws new numbers
+    assert again[0] != second[0]  # each step draws other random numbers
 
 
 ROW = """func.func @main(%x: tensor<3x4xf32>) -> (tensor<1x4xf32>, tensor<2xi32>, tensor<3x4xf32>) {

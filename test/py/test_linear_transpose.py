@@ -23,7 +23,7 @@ V = "tensor<3xf64>"
 
 
 def function(*lines: str, outputs: str, type_: str = V) -> str:
-    """The text of a graph @F of x and y. Each value `%n` gets the name vn."""
+    """The text of a graph @F with the inputs x and y. Each value, such as %0, gets a name, such as v0."""
     names = re.findall(r"^(%\d+) =", "\n".join(lines), re.MULTILINE)
     names_ = [named(name, f"v{name[1:]}", type_) for name in names]
     return graph("F", ["x", "y"], "\n".join([*lines, *names_]), outputs.split(), type_)

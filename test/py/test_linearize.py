@@ -41,7 +41,7 @@ def test_worked_example() -> None:
 
 
 def test_residuals_are_primal() -> None:
-    """d sin x = cos x dx: the linear graph computes the cosine by a primal op."""
+    """In the linear graph of sin x, the cosine is a primal op, and only the product with the tangent is linear."""
     view = view_of(graph("F", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "y"), ["%0"]))
     linearize(view, [("F", "y")], ["x"], OPSET)
     (cosine,) = (line for line in text_of(view, "L0").splitlines() if "cosine" in line)
@@ -212,7 +212,7 @@ def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
 
 
 def test_mixed_derivatives_in_either_order() -> None:
-    """d/da d/dx exp(a x) = d/dx d/da exp(a x) = (1 + a x) exp(a x)."""
+    """The mixed second derivative of exp(a x) is (1 + a x) exp(a x), whichever input comes first."""
     a, x = 0.7, 1.3
     for first, second in ("ax", "xa"):
         view = view_of(EXP_AX)

@@ -120,7 +120,7 @@ def test_values_of_fewest_bytes_are_kept() -> None:
         return lax.fori_loop(0, 7, body, x).sum()
 
     kept = stacks(forwards(grad(f, random((2,), (50,)), "stack")), 7)
-    assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # not wide w and the products
+    assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # neither wide w nor the products
 
 
 def test_loop_invariants_are_hoisted() -> None:
@@ -133,11 +133,13 @@ def test_loop_invariants_are_hoisted() -> None:
     program = tiduc.load(exported(f, *arguments))
     jvp, gradient = program.jvp().text, program.grad().text
     body = jvp.rpartition("do {")[2].partition("stablehlo.return")[0]
-    assert body.count("stablehlo.multiply") == 7 and "exponential" not in body  # 8 with exp(w) dw
+    # If exp(w) dw were not hoisted, there would be eight products.
+    assert body.count("stablehlo.multiply") == 7 and "exponential" not in body
     after = gradient.rpartition("stablehlo.return")[2]
     assert "stablehlo.multiply" in after
     carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
-    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # no wide sum for y
+    # The cotangent of the scalar y is summed as a scalar.
+    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f, (0, 1, 2)))(*arguments)
     compare(evaluate(gradient, arguments), wanted)
@@ -151,12 +153,13 @@ def test_products_of_matrices_are_kept() -> None:
 def test_checkpoints_are_few() -> None:
     text = grad(*counted(100), "sqrt")
     assert not stacks(text, 100)
-    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # every tenth iteration, and an unused row
-    assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the iterations of a segment
+    # There is a checkpoint of every tenth iteration, and one unused row.
+    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}
+    assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the residuals of one segment
     text = grad(*counted(100), "log")
     assert (
         not stacks(text, 100) and "tensor<9x3xf64>" in text
-    )  # the first, one for each half, and an unused row
+    )  # a checkpoint of the start, one for each bisection, and an unused row
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8])

@@ -70,7 +70,7 @@ def batched(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def vector(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop with outer products, which have no contracting dimension."""
+    """A loop over products of a matrix and a vector. The weight's gradient is a sum of outer products."""
 
     def f(xs: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda h, x: (jnp.tanh(w @ h + x), None), jnp.ones(8), xs)[0])
@@ -79,7 +79,7 @@ def vector(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def invariant(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop with products of which one factor is loop-invariant."""
+    """A loop that multiplies each input by a loop-invariant matrix product."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(c: Any, x: Any) -> Any:
@@ -150,7 +150,8 @@ def test_stacked_factors() -> None:
     for name in ("moved", "one iteration", "long", "batched", "backwards"):
         function, arguments = PROGRAMS[name]
         text = grad(function, arguments)
-        assert products_in_loops(text)[1:] == [1], name  # only the cotangent of the state
+        # Only the product for the cotangent of the state remains in the reverse loop.
+        assert products_in_loops(text)[1:] == [1], name
         assert "contracting_dims = [0, 1]" in text or "[0, 2] x [0, 2]" in text, name
 
 

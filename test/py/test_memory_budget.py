@@ -37,13 +37,13 @@ GATED = """  %t{i} = stablehlo.tanh %m{i} : {x}
   %g{i} = stablehlo.add %t{i}, %one : {x}
   %x{next} = stablehlo.multiply %m{i}, %g{i} : {x}
 """
-"""The activation m (tanh m + 1), which is similar to a GELU."""
+"""The text of the activation m (tanh m + 1), which is similar to a GELU."""
 
 SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
   %t{i} = stablehlo.tanh %u{i} : {x}
   %x{next} = stablehlo.multiply %m{i}, %t{i} : {x}
 """
-"""The activation m tanh (m + 1)."""
+"""The text of the activation m tanh (m + 1)."""
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
@@ -283,7 +283,7 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
   %e{i} = stablehlo.add %d{i}, %s{i} : {x}
   %x{next} = stablehlo.add %e{i}, %m{i} : {x}
 """
-"""The activation x r + s + m, where r is 1 or 2, s is 0 or 1, and the broadcast is the identity."""
+"""The text of an activation of m with selects between 1 and 2, and with a broadcast that changes nothing."""
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:

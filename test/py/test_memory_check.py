@@ -146,7 +146,7 @@ def edited(module):
     declare(module, releases._BARRIER)
     return True
 """
-"""Code that removes all kernels, so that nothing writes the arrays."""
+"""Code that removes all dispatches, so that no op writes the arrays."""
 
 EDITED = """from tiduc.backends.iree.modules import edits
 from tiduc.backends.iree.modules.ops import erase
