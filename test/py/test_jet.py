@@ -131,9 +131,7 @@ func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
 
 
 def test_a_power_with_two_series() -> None:
-    """The jet of x^p and its VJP equal those of exp(p log x), if both x and p are series. The number of ops is
-    quadratic in the order.
-    """
+    """If x and p are series, the jet of x^p equals that of exp(p log x). It takes a quadratic number of ops."""
     text = f"""
     func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
       %0 = stablehlo.log %x : {F64}
@@ -154,9 +152,7 @@ def test_a_power_with_two_series() -> None:
 
 @pytest.mark.parametrize(("p", "expected"), [(3.5, [0, 0, 0]), (2, [0, 4]), (1, [2]), (0, [0])])
 def test_a_power_with_two_series_at_zero(p: float, expected: list[float]) -> None:
-    """The jet of x^p at x = 2 t has the coefficients of (2 t)^p up to order p, and NaN above. p is a series, so higher
-    coefficients do not exist.
-    """
+    """The jet of x^p at x = 2 t has the coefficients of (2 t)^p up to order p. Higher coefficients are NaN."""
     series = [np.array([2.0, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])]
     _, found = run(load(POWER).jet(3), [np.array(0.0), np.array(float(p)), *series])
     np.testing.assert_array_equal(found, [*expected, *[np.nan] * (3 - len(expected))])

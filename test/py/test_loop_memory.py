@@ -1,4 +1,4 @@
-"""Residuals of loops: stacks, segments and bisection give equal derivatives; the memory of each."""
+"""Tests residuals of loops: stored for all iterations ("stack"), or recomputed from few checkpoints ("sqrt", "log")."""
 
 import re
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def forwards(text: str) -> str:
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """The transpose of tanh(c x) + x reads 1 - tanh(c x)^2 and c. The square, x and the counter are not stacked."""
+    """A scan of tanh(c x) + x stores two residuals for each iteration. It does not store x or the counter again."""
 
     def f(xs: Any) -> Any:
         return lax.scan(lambda c, x: (jnp.tanh(c * x) + x, None), jnp.ones(2), xs)[0].sum()
@@ -133,13 +133,11 @@ def test_loop_invariants_are_hoisted() -> None:
     program = tiduc.load(exported(f, *arguments))
     jvp, gradient = program.jvp().text, program.grad().text
     body = jvp.rpartition("do {")[2].partition("stablehlo.return")[0]
-    # If exp(w) dw were not hoisted, there would be eight products.
-    assert body.count("stablehlo.multiply") == 7 and "exponential" not in body
+    assert body.count("stablehlo.multiply") == 7 and "exponential" not in body  # 8 if exp(w) dw were inside
     after = gradient.rpartition("stablehlo.return")[2]
     assert "stablehlo.multiply" in after
     carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
-    # The cotangent of the scalar y is summed as a scalar.
-    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2
+    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # y's sum is a scalar
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f, (0, 1, 2)))(*arguments)
     compare(evaluate(gradient, arguments), wanted)
@@ -153,8 +151,7 @@ def test_products_of_matrices_are_kept() -> None:
 def test_checkpoints_are_few() -> None:
     text = grad(*counted(100), "sqrt")
     assert not stacks(text, 100)
-    # There is a checkpoint of every tenth iteration, and one unused row.
-    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}
+    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # ten checkpoints, and an unused row
     assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the residuals of one segment
     text = grad(*counted(100), "log")
     assert (
@@ -232,7 +229,7 @@ def test_induction_variables_are_never_stored(sum_: str) -> None:
 
 
 def said(attributes: str) -> str:
-    """The text of a loop x <- sin(x) y with n iterations and these attributes."""
+    """The text of a loop with these attributes. It has n iterations c = sin(c) x, where c is x initially."""
     return f"""
 func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -271,7 +268,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """Up to the bound on the trip count, derivatives are right. Beyond it, they are right with `log`, else NaN."""
+    """Derivatives are right up to the bound on a loop's trip count. Beyond it, they are NaN, except with "log"."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -284,7 +281,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """The inner loop is bounded, and loop-invariant or not. Beyond the bound, derivatives are right or NaN."""
+    """Derivatives of a bounded loop in a loop are right, or NaN beyond the bound, also if it is loop-invariant."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:
@@ -347,7 +344,7 @@ def test_invalid_bounds(bound: str) -> None:
 
 
 def test_iterations_that_cannot_be_counted() -> None:
-    """Trip counts have 32 bits, so reverse mode is refused for longer loops; forward mode needs no trip count."""
+    """A loop of 3,000,000,000 iterations has a JVP, but reverse mode is refused, because trip counts have 32 bits."""
     text = said("").replace("i32", "i64").replace("%1 = stablehlo.compare LT, %i, %n", "LIMIT %i, %m")
     limit = "%m = stablehlo.constant dense<3000000000> : tensor<i64>\n    %1 = stablehlo.compare LT,"
     program = tiduc.load(text.replace("LIMIT", limit))
@@ -358,7 +355,7 @@ def test_iterations_that_cannot_be_counted() -> None:
 
 
 def test_effects_are_not_repeated() -> None:
-    """A call with side effects may return other values in a second run. Its loop runs once, or is refused."""
+    """A loop with side effects is not recomputed: "stack" has one call, and "sqrt" and "log" are refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
     factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
     text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")

@@ -93,7 +93,7 @@ def peak(program: tiduc.Program) -> int:
     ],
 )
 def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
-    """Reordered and recomputed ops give equal bits on the reference interpreter, which does not fuse ops."""
+    """On the interpreter, which fuses no ops, gradients with and without a memory budget give equal bits."""
     program = tiduc.load(EXAMPLES / f"{name}.mlir").grad(value=True)
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
@@ -125,7 +125,7 @@ def test_a_barrier_that_was_there_stays() -> None:
 
 
 def test_peak_is_within_the_budget() -> None:
-    """A budget such as 0.5x is relative to the peak in the order of differentiation, with all values kept."""
+    """With a budget of 0.5x, the peak is at most half that of the original order of ops without recomputation."""
     program, _ = network(12, 64, 8)
     given = liveness(program.merged)
     beside, most = given.throughout, given.peak(range(len(given.ops))) - given.throughout
@@ -149,7 +149,7 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_one() -> None:
     [("100B", 100), ("1.5kB", 1500), ("2MiB", 2 * MIB), ("1 GB", 10**9), ("0.25x", 325), ("min", 0)],
 )
 def test_budgets(text: str, wanted: int) -> None:
-    """A budget such as 0.5x is relative to the 900 bytes of values that are neither arguments nor results."""
+    """The bytes of a budget, if the peak is 1,000 bytes. 0.5x is relative to the 900 bytes that are not always live."""
     assert budget_in_bytes(text, 1000, 100) == wanted
 
 
@@ -180,7 +180,7 @@ def test_small_programs_run_in_another_order() -> None:
 
 
 def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
-    """The first array is the peak in any order. With a budget, two readers of the third array run early and free it."""
+    """With a budget, two readers of the third array run early to free it, although that does not lower the peak."""
     needs = [[], [0], [1], [2], [3], [2], [2]]
     with context(), ir.Location.unknown():
         model = liveness(graph_of([100, 1, 4, 4, 4, 1, 1], needs, [4, 5, 6]))
@@ -198,7 +198,7 @@ def test_results_of_the_graph_are_computed_early() -> None:
 
 
 def test_order_frees_values_as_soon_as_it_can() -> None:
-    """Without a budget, products that give the derivatives of weights run early instead of last."""
+    """Without a budget, products that compute gradients of weights run early, which lowers the peak."""
     program, _ = network(16, 2048, 64)
     activation = 2048 * 64 * 4
     given = liveness(program.merged)
@@ -209,7 +209,7 @@ def test_order_frees_values_as_soon_as_it_can() -> None:
 
 @pytest.mark.parametrize("checkpoints", [500, 125, 44, 20, 10, 6])
 def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -> None:
-    """The chain has 1,000 layers. Besides checkpoints, a reverse step needs memory for its operand and result."""
+    """For a chain of 1,000 layers, the plan recomputes at most 2% more steps than the binomial optimum."""
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(1000))))
         budget = model.throughout + (checkpoints + 2) * MIB
@@ -240,7 +240,7 @@ def test_small_graphs_have_the_lowest_peak() -> None:
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:
-    """If the budget drops t = tanh u and keeps m, the sum u = m + 1 runs again behind the barrier."""
+    """If tanh u with u = m + 1 is recomputed, the barrier is on the stored m, and the cheap sum u is recomputed too."""
     program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
     graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
     barriers = [op for op in graph.definitions if op.name == BARRIER]
@@ -262,7 +262,7 @@ WITHOUT = 4352
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t or g recompute them."""
+    """If `gain` is positive, the cheap values tanh m + 1 are recomputed without a budget, which lowers the peak."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
     without_hosting(monkeypatch)
     program, arguments = network(8, 512, 64, GATED)
@@ -287,10 +287,7 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merging removes the broadcast.
-
-    In the merged graph, the select therefore reads another value than its definition does.
-    """
+    """Recomputing cheap values adds no matrix products, even if merging removes the broadcast between them."""
     recomputing, _ = network(8, 512, 64, MASKED)
     assert BARRIER in recomputing.text
     monkeypatch.setattr(cheap, "_GAIN", 0.0)
@@ -300,7 +297,7 @@ def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.M
 
 
 def test_an_op_that_only_later_ops_read_runs_once() -> None:
-    """The first run of the op is dropped. Its iota, which takes no memory, runs right before the second run."""
+    """An op that only ops after the peak read, and its iota, are moved after the peak instead of computed twice."""
     x = "tensor<4x4xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}) -> {x} {{
   %i = stablehlo.iota dim = 0 : {x}
@@ -386,7 +383,7 @@ def test_infeasible_budgets_are_named(
 
 
 def test_parts_of_a_split_have_the_budget() -> None:
-    """A VJP is split before anything is recomputed, because recomputed values would become residuals."""
+    """Both parts of a split program have its budget, which adds no residuals, because the split comes first."""
     parts = split(tiduc.load(layers(12, 64, 8)).rematerialize("0.9x"))
     assert {parts.forward.memory, parts.backward.memory} == {"0.9x"}
     assert len(parts.residuals) == len(split(tiduc.load(layers(12, 64, 8))).residuals)
