@@ -1,4 +1,4 @@
-"""Batching: for each subset of batched operands, a batched op must equal one run of the op for each example.
+"""A batched op must give the results of the op for each example, for each subset of batched operands.
 
 Some tests batch ops that have no batching rule.
 """

@@ -70,7 +70,7 @@ def test_a_folder_above_may_be_sticky(folder: Path) -> None:
 def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written to a cache folder that belongs to another user. This happens under `sudo` with HOME kept."""
+    """Nothing is written to a cache folder of another user, such as the user's folder if root runs tiduc by `sudo`."""
     foreign = folder if place == "folder" else folder.parent
     foreign.mkdir(parents=True)
     if os.geteuid() == 0:

@@ -53,7 +53,7 @@ def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Call
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
-    """Compares JVP, VJP, and forward over reverse with JAX. Reverse over each mode must give the same derivatives."""
+    """The JVP, the VJP and forward over reverse equal JAX's. Reverse over each mode gives equal second derivatives."""
     function, given = PROGRAMS[name]
     run = xla.by_xla if name in LONG else evaluate
     point, wrt = [np.asarray(x) for x in given], floats(given)

@@ -17,7 +17,7 @@ from tiduc.opt import run_pipeline
 
 
 def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:
-    """The VJP reads sizes only from the argument. It keeps no tangent or residual merely to read its size."""
+    """The VJP reads sizes only from the argument, so that it stores no residual merely to read the residual's size."""
     text = str(load(CASES["sum"][0]).vjp())
     assert text.count("get_dimension_size") == text.count("get_dimension_size %arg0") == 2
 

@@ -26,7 +26,7 @@ def function(body: str) -> str:
 
 
 def loop(body: str) -> str:
-    """The text of a function with a loop of p iterations. The loop carries y, which is x initially; `body` sets z."""
+    """The text of a function with a loop of p iterations. `body` computes the next value z of y, which starts as x."""
     return (
         function(f"""
       %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -156,7 +156,7 @@ def test_barriers_get_copies_of_carries(name: str) -> None:
 
 @stage
 def _reads_copy(text: str) -> bool:
-    """Whether the barrier of a program reads a hidden copy after the passes for IREE."""
+    """Whether the optimization barrier of a program reads a copy that tiduc's passes for IREE have added."""
     module = parse(text)
     legalize_for_iree(module)
     barriers = outer_first(module.operation, (BARRIER,))

@@ -64,9 +64,10 @@ A, B = RNG.standard_normal((2, 9, 9)).astype(np.float32)
 
 
 def marks(text: str) -> int:
-    """The number of hidden numbers that the passes for IREE add to a program.
+    """The number of "hidden numbers", which are constants behind optimization barriers, after the passes for IREE.
 
-    A hidden number makes one concatenation differ from another. A call of a function with such numbers needs one too.
+    A hidden number makes IREE treat two equal concatenations as different. A call of a function that uses hidden
+    numbers has an additional hidden number.
     """
     module = parse(text)
     legalize_for_iree(module)
@@ -93,9 +94,10 @@ def test_parts_of_one_complex_array() -> None:
 
 
 def test_marks_where_sizes_are_equal() -> None:
-    """Of two concatenations with equal start and size, one gets a hidden number; one of another size gets none.
+    """If two concatenations have equal first operands and sizes, the passes add one hidden number (see `marks`).
 
-    In a called function, all concatenations get hidden numbers, because the function may be called twice.
+    A concatenation of another size gets none. In a called function, each concatenation gets a hidden number, because
+    the function may be called twice.
     """
     assert marks(OF_PRODUCT) == marks(MADE_AGAIN) == marks(program(TWO, PRODUCT, "%q", "%p")) == 1
     longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"
@@ -107,9 +109,9 @@ def test_marks_where_sizes_are_equal() -> None:
 
 
 def test_vectors_that_hold_sizes() -> None:
-    """Of three concatenated vectors of sizes, only the one with the start of another vector gets a hidden number.
+    """If two of three concatenated vectors have equal first operands, the passes add one hidden number (see `marks`).
 
-    Hidden numbers are avoided here, because IREE cannot infer sizes through them.
+    The vectors contain sizes. More hidden numbers would hide these sizes from IREE.
     """
     given, two = (
         "%x: tensor<?x2x3xf32>, %y: tensor<?x2x3xf32>",

@@ -81,7 +81,7 @@ def test_rewrites_for_cuda_take_dynamic_sizes() -> None:
 def test_programs_compile_their_sorts() -> None:
     """A sort of dynamic size, compiled by `Program.compile`, is correct.
 
-    `Program.compile` outlines the loops of the sort, which carry dynamic arrays.
+    `Program.compile` outlines the loops of the sort. Their loop-carried values have dynamic shapes.
     """
     case = CASES["sort"]
     (y,) = tiduc.load(case.text()).compile()(*case.arguments)

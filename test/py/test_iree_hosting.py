@@ -135,13 +135,13 @@ def indented(text: str) -> str:
 
 
 def test_regions_in_loops_of_the_host_host_nothing() -> None:
-    """A region in a loop of the host hosts no arrays, because it may run again after results have been written."""
+    """In a region in a loop of the host, no array uses the memory of a result, because the region may run again."""
     begin, execute, end = (REGION.index(s) for s in ("    %0:3", "    %4 = ", "    util.return"))
     loop = "    scf.for %i = %c0 to %c4 step %c64 {\n"
     for start in (begin, execute):
         inside = REGION[:start] + loop + indented(REGION[start:end]) + "    }\n" + REGION[end:]
         assert after(host_arrays, inside) is None
-    # A region outside the loop still hosts arrays.
+    # In a region outside the loop, arrays still use the memory of results.
     other = re.sub(r"%(\d|[rs]|t\d|arg\d)\b", r"%x\1", REGION[begin:end])
     text = after(host_arrays, REGION[:end] + loop + indented(other) + "    }\n" + REGION[end:])
     once = after(host_arrays, REGION)
@@ -193,7 +193,7 @@ def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tup
 
 
 def test_hosted_arrays_lie_in_the_allocation_of_results_and_overlap_nothing() -> None:
-    """In random regions, hosted arrays lie inside the allocation of results, and live arrays do not overlap."""
+    """In random regions, arrays that use memory of results lie inside this memory and overlap no live array."""
     rng, moved = np.random.default_rng(0), 0
     for _ in range(60):
         begins = rng.integers(0, 12, 8)

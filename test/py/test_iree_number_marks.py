@@ -33,7 +33,7 @@ PROBE = "tidu.probe"
 
 
 def probe(module: Any) -> None:
-    """Removes each barrier that has the attribute `PROBE`, and gives each use of its result a separate mark."""
+    """Replaces each use of a barrier with the attribute `PROBE` by a separate mark (a hidden copy of the operand)."""
     for op in outer_first(module.operation, (BARRIER,)):
         if PROBE in op.attributes:
             for use in list(op.results[0].uses):
@@ -71,7 +71,7 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
 
 
 def marks_of(kind: str, shape: str) -> str:
-    """A program that returns two marks of its argument, and two marks of each constant in `NUMBERS[kind]`."""
+    """A program that returns two hidden copies of its argument, and two of each constant in `NUMBERS[kind]`."""
     type_ = f"tensor<{shape}{kind}>"
     lines, results = [], []
     for i, number in enumerate(NUMBERS[kind]):
@@ -130,9 +130,9 @@ def test_marks_have_the_elements_that_they_copy(fast: bool) -> None:
 
 @pytest.mark.parametrize("stage", ["speed", "legal", "regions"])
 def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
-    """If a group of passes adds five marks, the program returns five distinct values.
+    """If five hidden copies of constants are added before a group of passes, IREE returns five distinct values.
 
-    They are marks of constants of different types with equal bytes, and of a reshaped constant.
+    The constants have different types and equal bytes. One of them is reshaped.
     """
     types = "tensor<4096xf32>, tensor<4096xf32>, tensor<4096xi32>, tensor<4096xi32>, tensor<64x64xf32>"
     text = f"""func.func @main(%x: tensor<4096xf32>) -> ({types}) {{
@@ -153,7 +153,7 @@ def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
 def layers(count: int) -> str:
     """The text of layers that differ only in their weights.
 
-    Each layer computes a matrix product, and multiplies one mark of it by the tanh of another mark of it.
+    Each layer computes a matrix product, and multiplies one hidden copy of it by the tanh of another hidden copy.
     """
     type_ = "tensor<131x131xf32>"
     product = f"contracting_dims = [1] x [0] : ({type_}, {type_}) -> {type_}"
@@ -170,7 +170,7 @@ def layers(count: int) -> str:
 
 
 def test_marks_stay_two_in_functions_of_repeats() -> None:
-    """If equal layers become calls of one function, each call passes different hidden numbers for its marks."""
+    """If equal layers become calls of one function, each call passes two hidden numbers that no other call passes."""
     few = patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
     with probed("legal"), few:
         source = source_of(tiduc.load(layers(6)), CPU)
@@ -205,9 +205,9 @@ func.func @main(%a: !T) -> (!T, !T, !T, !T, !T, !T, !T, !T) {
 
 @pytest.mark.parametrize("visibility", ["private", ""])
 def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
-    """The marks of two calls of one function, which IREE inlines, remain distinct values.
+    """The hidden copies in two calls of one function, which IREE inlines, remain distinct values.
 
-    This also holds if more marks are added and the pass `number_marks` runs again.
+    This also holds if more hidden copies are added and the pass `number_marks` runs again.
     """
     module = parse(CALLED.replace("VISIBILITY", visibility))
     with probed("legal"):
@@ -226,7 +226,7 @@ def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
 
 
 def test_before_mark() -> None:
-    """`before_mark` returns the value that a mark copies, and returns the result of any other `select` unchanged."""
+    """`before_mark` maps a hidden copy to the copied value, and maps the result of an ordinary `select` to itself."""
     module = parse("""func.func @main(%x: tensor<2xf32>, %p: tensor<2xi1>) -> tensor<2xf32> {
       %0 = stablehlo.select %p, %x, %x : tensor<2xi1>, tensor<2xf32>
       return %0 : tensor<2xf32>

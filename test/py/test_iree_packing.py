@@ -78,9 +78,10 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """Two loops like those of the gradient of a JAX scan: the second reads the `count` stacks that the first writes.
+    """Two loops like those of the gradient of a JAX scan.
 
-    If `read` is set, the first loop also reads one of its stacks.
+    The first loop writes a row of each of `count` arrays in each iteration, and the second loop reads these rows. If
+    `read` is set, the first loop also reads one of the arrays.
     """
     stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
     update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)
@@ -134,9 +135,9 @@ def scanned(count: int, read: bool = False) -> str:
 
 @pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stacks_are_packed(read: bool) -> None:
-    """Two loops with 35 stacks become two dispatches, although a dispatch binds at most 32 arrays.
+    """Two loops that share 35 arrays become two dispatches, although a dispatch binds at most 32 arrays.
 
-    The stacks are packed into one array, and values equal XLA's.
+    tiduc joins the arrays to one, and values equal XLA's.
     """
     text = scanned(35, read)
     source, arguments = source_of(tiduc.load(text)), drawn(text)

@@ -23,7 +23,7 @@ PROGRAM = f"""func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>, %c: tens
 
 @pytest.mark.parametrize(("low", "pieces"), [(4, 4), (8, 4), (3, 4)], ids=["between", "after", "overlapping"])
 def test_terms_that_do_not_overlap_are_joined(low: int, pieces: int) -> None:
-    """A sum of padded arrays becomes a concatenation of `pieces` arrays, and keeps its values.
+    """A sum of padded arrays becomes a concatenation of `pieces` arrays, with equal values.
 
     Term b fills elements 0 to 3, a fills 5 to 7, and d fills element `low`. Their other elements are zero.
     """

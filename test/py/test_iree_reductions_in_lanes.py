@@ -53,7 +53,7 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_in_lanes(name: str, together: Joined) -> None:
-    """A reduction in lanes equals NumPy's, includes the initial value once, and is NaN if an element is NaN."""
+    """A reduction by vector ops equals NumPy's, includes the initial value once, and is NaN if an element is NaN."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
     x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(element.replace("f", "float"))

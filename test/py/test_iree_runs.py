@@ -1,4 +1,4 @@
-"""Tests `runs`, which finds the longest parts of a sequence that repeat with a period, and is fast."""
+"""Tests that `runs` finds all maximal periodic parts of a sequence, and is fast."""
 
 import random
 import time

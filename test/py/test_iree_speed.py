@@ -167,7 +167,7 @@ def reversed_factor() -> str:
 
 
 def test_reversed_factors_stay(others: Joined) -> None:
-    """A reversed operand of a product is no separate dispatch, because the product's code packs operands anyway."""
+    """A reversed operand of a product needs no separate dispatch, because the product reverses it while copying it."""
     assert "flow.dispatch" not in str(source_of(tiduc.load(reversed_factor())).stablehlo)
     a, b = RNG.standard_normal((2, 70, 11)).astype(np.float32)
     np.testing.assert_allclose(others["reversed factor"](a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)

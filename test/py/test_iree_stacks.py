@@ -22,7 +22,7 @@ X = np.arange(24, dtype=np.float32).reshape(6, 4) + 1
 
 
 class Loop(NamedTuple):
-    """A loop of five iterations that carries the stacks %a, %b, and so on.
+    """A loop of five iterations that carries the arrays %a, %b, and so on.
 
     The body can use a row %row of %x, and its negative %minus.
     """
@@ -162,7 +162,7 @@ def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable])
 
 
 def twice_in_a_scan(x: Any) -> Any:
-    """An outer loop with two inner loops. The initial value of all their stacks is zeros of equal shape."""
+    """An outer loop with two inner loops. Each loop stores its outputs in arrays that are equal zeros initially."""
 
     def inner(c: Any, _: Any) -> Any:
         c = jnp.sin(c) * x + 0.3
@@ -178,7 +178,7 @@ def twice_in_a_scan(x: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_in_a_loop(target: str) -> None:
-    """Nested loops whose stacks have equal initial values give XLA's results.
+    """Nested loops give XLA's results if the arrays that they update have equal initial values.
 
     tiduc must emit copies, because IREE does not track memory that two loop-carried values share.
     """

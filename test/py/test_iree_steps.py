@@ -152,9 +152,9 @@ def test_programs_that_are_rejected_at_once_are_not_compiled_again() -> None:
     "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
 )
 def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
-    """An error that a late run of the compiler finds has the line of the user's program.
+    """If a late run of the compiler finds an error, the error has the line of the user's program.
 
-    Late runs read text that earlier runs have printed, which has other line numbers.
+    The late run reads text that an earlier run has printed, and that has other line numbers.
     """
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):

@@ -64,7 +64,10 @@ def of_convolutions() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_layers() -> tuple[tiduc.Program, list[Any]]:
-    """A gradient whose results are as large as its residuals. A single region would need memory for both at once."""
+    """A gradient whose results are as large as its residuals, and its arguments.
+
+    A single execution region would need memory for both at the same time.
+    """
     return network(12, 256, 256)
 
 

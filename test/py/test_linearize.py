@@ -1,4 +1,4 @@
-"""Tests `linearize`: references to other graphs instead of copies, symbolic zeros, residuals, and higher orders."""
+"""Tests `linearize`: linear graphs refer to values of other graphs, have symbolic zeros, and exist for any order."""
 
 import itertools
 from typing import Any

@@ -229,7 +229,7 @@ def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
 
 
 def test_small_graphs_have_the_lowest_peak() -> None:
-    """Compares the peaks of small random graphs with the lowest peak of all schedules, including any recomputation."""
+    """For small random graphs, the plan has the lowest peak of all schedules, including those that recompute ops."""
     ratios = []
     for seed in range(60):
         drawn = random_dag(seed)
@@ -297,7 +297,7 @@ def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.M
 
 
 def test_an_op_that_only_later_ops_read_runs_once() -> None:
-    """An op that only ops after the peak read, and its iota, are moved after the peak instead of computed twice."""
+    """If all readers of an op run after the peak, the op runs only once, after the peak, and so does its iota."""
     x = "tensor<4x4xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}) -> {x} {{
   %i = stablehlo.iota dim = 0 : {x}
