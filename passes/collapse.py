@@ -1,14 +1,14 @@
 """collapse: computes sums of outputs over a batch, and applies linear ops to the sum instead of to each example.
 
-    L0: dx = input                          C0: dx = input, k of them
-        t1 = mul @F0::@p, dx        ->          t1 = mul p', dx         p differs between examples
+    L0: dx = input                          C0: dx = input          a batch of k values of dx
+        t1 = mul @F0::@p, dx        ->          t1 = mul p', dx         p' has a value of p for each example
                                                 s1 = sum of t1
         t2 = dot_general W, t1                  s2 = dot_general W, s1
         y  = mul @F0::@c, t2                    y  = mul @F0::@c, s2    the sum over the k examples
 
 An op commutes with the sum if it is linear in the values that depend on the batch. `plan` visits the ops from the
-outputs to the inputs, and finds the values whose sum suffices. Bodies of calls, branches and loops are planned in the
-same way, so a loop may carry only a sum. All other ops run on each example, as in `batch`.
+outputs to the inputs, and finds the values of which only the sum is needed. It does so in calls, branches and loops,
+too, so that a loop may carry a sum instead of a batch. All other ops run on each example, as in `batch`.
 
 A Laplacian is the sum of second tangents along all basis vectors. `collapse` propagates only this sum, as the forward
 Laplacian does.
@@ -71,7 +71,7 @@ def collapse(
     size: int,
     opset: OpSet,
 ) -> Graph:
-    """A graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
+    """Builds a graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
 
     `linear` lists those keys that belong to a linear graph; only ops of that graph may read these inputs. The inputs of
     the result have fresh keys and a leading dimension of `size`. Raises the errors that `batch` raises.
@@ -99,12 +99,12 @@ def collapse(
     return graph
 
 
-# ---- planning ----------------------------------------------------------------------------------------------
+# ---- the plan says which ops run on sums, and which on each example ----------------------------------------
 
 
 @dataclass(frozen=True)
 class Inner:
-    """The plan of a control-flow op: the needs of its graphs' inputs and outputs. `linear` flags the tangents."""
+    """The plan of a control-flow op: the needs of its graphs' inputs and outputs. `linear` flags the tangent inputs."""
 
     record: Branches | Loop
     inputs: Needs
@@ -114,7 +114,11 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """Values that depend on the batch (`dependent`), how they are read (`needs`), and ops applied to sums (`moved`)."""
+    """How each op is emitted: on sums (`moved`), by a plan for its graphs (`inner`), else on each example.
+
+    `dependent` are the values that depend on the batch, `linear` the tangents among them, and `needs` says how later
+    ops read a value.
+    """
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -153,7 +157,7 @@ def plan(
 
 
 def _plan_op(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> None:
-    """Adds the needs of an op's operands to the plan, given those of its results."""
+    """Adds to the plan how an op reads its operands. This depends on how later ops read its results."""
     of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
     if most is Need.NOTHING:
@@ -178,7 +182,7 @@ def _raise(decided: CollapsePlan, values: Sequence[Value], needs: Sequence[Need 
 
 
 def _planned_inside(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> Inner | None:
-    """The plan of a control-flow op; None if the op is batched as a whole."""
+    """Plans the graphs of a control-flow op. Returns None if the op must run on each example."""
     if op.name not in (CALL, CASE, LOOP) or not all(can_be_stacked(x.type) for x in (*op.reads, *op.results)):
         return None
     if calls_function(view, op) or (op.name == CASE and op.operands[0] in decided.dependent):
@@ -208,7 +212,7 @@ def _plan_branches(view: View, opset: OpSet, inner: Inner, record: Branches) -> 
 
 
 def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
-    """Plans a loop by a least fixed point: for each carry, whether it depends on the batch, and how it is read."""
+    """Finds, by a fixed-point iteration, which carries of a loop depend on the batch, and how they are read."""
     n, m = len(record.inits), len(record.sequences)
     inputs, linear = list(inner.inputs), list(inner.linear)
     outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
@@ -254,7 +258,7 @@ def _needs_of_inputs(decided: CollapsePlan, graph: Graph, inner: Inner) -> list[
     ]
 
 
-# ---- emitting ----------------------------------------------------------------------------------------------
+# ---- the ops are emitted as planned ------------------------------------------------------------------------
 
 
 _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
@@ -262,10 +266,10 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits the ops of a plan. Maps give the emitted form of each value of the program.
+    """Emits the ops of a plan. Four dictionaries map the values of the program to emitted values.
 
     `values` has the batched values, `plain` those that do not depend on the batch, and `sums` the sums over the batch.
-    `products` has batched values as factor * core; they are multiplied out into `values` when an op reads each example.
+    `products` has batched values as factor * core. They are multiplied only when an op reads them for each example.
     """
 
     request: Request
@@ -290,7 +294,7 @@ class _Emitter:
         return self.sums[x]
 
     def emit(self, order: Sequence[Definition], decided: CollapsePlan, closed: bool) -> None:
-        """Emits the ops of a schedule; in a closed graph, ops that do not depend on the batch are copied."""
+        """Emits the ops of a schedule. In a closed graph, also copies the ops that do not depend on the batch."""
         for op in order:
             if decided.dependent.isdisjoint(op.reads):
                 if closed or not self.plain.keys().isdisjoint(op.reads):
@@ -307,7 +311,7 @@ class _Emitter:
                 self._emit_each(op, any(decided.need(y) is Need.SUM for y in op.results))
 
     def _emit_each(self, op: Definition, is_summed: bool) -> None:
-        """Emits an op for each example, or records its result as a factor times a core (`factors.py`)."""
+        """Emits an op for all examples, if possible as a factor times a core (`factors.py`)."""
         if not any(x in self.values or x in self.products for x in op.reads):
             copy_op(self.b, op, self.plain)
             return
@@ -327,7 +331,6 @@ class _Emitter:
         return Factored(None, self.values[x]) if x in self.values else Factored(self.plain.get(x, x), None)
 
     def _multiply_out(self, x: Value) -> None:
-        """Multiplies out a value that is in `products`, and adds the result to `values`."""
         if x in self.products and x not in self.values:
             product = self.products[x]
             assert product.factor is not None
@@ -338,7 +341,7 @@ class _Emitter:
             return self.sum_of(x) if x in decided.dependent else self.plain.get(x, x)
 
         results = self.b.copy(op, tuple(map(given, op.operands)), tuple(map(given, op.captures)))
-        self.b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
+        self.b.graph.definitions[-1].active = None  # the flags of active operands do not hold here
         self.sums.update(zip(op.results, results, strict=True))
 
     def _given(self, x: Value, need: Need | None) -> Value:
@@ -350,7 +353,6 @@ class _Emitter:
         return self.sum_of(x) if need is Need.SUM else self.b.zero(x.type)
 
     def _emit_inside(self, op: Definition, inner: Inner) -> None:
-        """Emits a call, a branch or a loop on collapsed graphs."""
         b, record = self.b, inner.record
         operands = [self._given(x, need) for x, need in zip(record.operands, inner.inputs, strict=True)]
         n = len(op.results)
@@ -378,9 +380,7 @@ class _Emitter:
 
 
 def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
-    """The closed graph that runs `graph` on sums and batched values as `inner` plans. Values that are not read are
-    zeros.
-    """
+    """Builds a closed graph that computes `graph` on sums and batches, as `inner` plans. Unread outputs are zeros."""
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()

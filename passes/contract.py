@@ -42,7 +42,7 @@ def contract(module: ir.Module) -> None:
 
 
 def _roots(function: IrOp) -> list[IrOp]:
-    """The last product (root) of each chain, last chain first: a chain may read the result of an earlier one."""
+    """The last product (root) of each chain. The last chain comes first, because it may read an earlier one."""
     roots: list[IrOp] = []
     inner: set[IrOp] = set()
     for op in (each.operation for each in reversed(within(function, [_PRODUCT]))):
@@ -56,7 +56,7 @@ class _Chain:
     """The chain of products that ends in `root`: its `factors`, and its `ops`, of which the root is the first.
 
     A factor is a value with one einsum letter per dimension. `flops` is the number of multiplications and additions
-    before reordering. If the chain needs more than 52 letters, the others are "", and the chain is not reordered.
+    before reordering. If the chain has more than 52 dimensions, the other letters are "", and it is not reordered.
     """
 
     def __init__(self, root: IrOp) -> None:
@@ -130,7 +130,7 @@ def _flops(letters: set[str], sizes: Mapping[str, int]) -> int:
 
 
 def _reordered(chain: _Chain) -> list[ir.Attribute]:
-    """Replaces a chain by one of fewer FLOPs. Returns a list of one entry for `tidu.plan`; [] if the chain stays."""
+    """Replaces a chain by one of fewer FLOPs. Returns its entry for `tidu.plan` in a list; [] if the chain is kept."""
     labels, root = [of for _, of in chain.factors], chain.ops[0]
     if len(labels) < 3 or "" in chain.sizes:
         return []

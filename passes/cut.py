@@ -6,8 +6,8 @@
 
 The composition of the two graphs, C1 C0, is the map of the whole graph. If h has few elements, reverse mode computes
 the Jacobian of C0 with few seeds, and forward mode that of C1. The Jacobian of the whole graph is the product of the
-two. Applying the chain rule in such an order is called cross-country elimination. The coefficients of linear ops are
-referenced, not copied.
+two. Applying the chain rule in such an order is called cross-country elimination. The new graphs refer to the primal
+values by which linear ops multiply, instead of copying them.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 """
@@ -63,9 +63,9 @@ def _part(
     wanted: Sequence[Value | None],
     primals: Sequence[Value],
 ) -> Graph:
-    """The part of `linear` between the tangents `given` and the tangents `wanted`. `given` become its inputs.
+    """Builds the linear graph that computes the tangents `wanted` from the tangents `given`, by the ops of `linear`.
 
-    `given` maps tangents to their primal values. `primals` are the primal values of `wanted`.
+    `given` maps each tangent to its primal value. `primals` are the primal values of `wanted`.
     """
     b: Any = opset.builder(view, view.fresh("C"))
     local = {
@@ -98,7 +98,7 @@ def active_ops(
     return [op for op in order if op.graph is linear and op.active is not None]
 
 
-# ---- the plan ----------------------------------------------------------------------------------------------------
+# ---- these functions estimate whether a cut pays off -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class CutPlan:
 
     @property
     def cheapest(self) -> str:
-        """The cheapest way: "forward", "reverse" or "cut"."""
+        """Returns "cut" if a cut is faster than both modes by the factor `_WORTH`, else "forward" or "reverse"."""
         best = min(self.forward, self.reverse)
         if self.through <= _WORTH * best:
             return "cut"
@@ -128,8 +128,8 @@ def plan(
     inputs: Sequence[tuple[Value, float]],
     outputs: Sequence[tuple[Value | None, float]],
 ) -> CutPlan:
-    """The estimated times of a linear graph's Jacobian. `inputs` and `outputs` are pairs of a value and its number of
-    seeds.
+    """Estimates the time of a linear graph's Jacobian by each mode. `inputs` and `outputs` are pairs of a value and its
+    number of seeds.
 
     The time of a mode is the sum, over linear ops, of the op's time (`dialect/facts/costs.py`) times the number of
     seeds that reach the op. With a cut, each of the two graphs runs for one seed per element of the values at the cut,
@@ -154,11 +154,11 @@ def plan(
 
 
 _WORTH = 0.8
-"""A cut is used only if its estimated time is at most this fraction of the time of the faster of both modes."""
+"""A cut is used only if its estimated time is at most this fraction of the faster mode's time."""
 
 
 def _elements(x: Value) -> int:
-    """The number of elements of a value; `UNLIMITED` if it is not a real float of static shape."""
+    """The number of elements of a value; `UNLIMITED` if it is not a tensor of real floats with a static shape."""
     is_real = isinstance(x.type, ir.RankedTensorType) and x.type.has_static_shape and is_float(x.type)
     return size(x) if is_real else UNLIMITED
 
@@ -209,9 +209,10 @@ def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
 def bottleneck(
     view: View, linear: Graph, capacity: Callable[[Value], int], wanted: Sequence[Value]
 ) -> list[Value]:
-    """The primal values of least total capacity whose tangents separate the inputs of a linear graph from `wanted`.
+    """Returns the primal values at which `cut` should split a linear graph.
 
-    `cut` splits the graph at these values. A tangent without a primal value, such as a partial sum, is never chosen.
+    Their tangents separate the graph's inputs from `wanted`, and have the least total capacity among all such tangents.
+    A tangent without a primal value, such as a partial sum, is never chosen.
     """
     primal = {t: x for x, t in linear.tangent_of.items()}
     before: dict[Value, list[Value]] = {t: [] for t in linear.inputs.values()}

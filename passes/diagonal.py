@@ -75,7 +75,7 @@ def batch_diagonal(
 
 
 def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int) -> float:
-    """The fraction of the ops' total time that is spent in ops that run once for all seeds along `dimension`."""
+    """The estimated fraction of the time that is spent in ops that run once for all seeds along `dimension`."""
     aligned, total, shared, reached = {x: dimension}, 0.0, 0.0, {x}
     for op in view.schedule(outputs):
         if reached.isdisjoint(op.reads):
@@ -91,7 +91,7 @@ def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int
 
 
 def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The dimension of an op's results that is aligned with the seeds; None if no dimension is."""
+    """The dimension of an op's results that is aligned with the seeds; None if there is no such dimension."""
     if not aligned.keys().isdisjoint(op.captures):
         return None
     found = {aligned_dimensions(op, i).get(aligned[v]) for i, v in enumerate(op.operands) if v in aligned}
@@ -107,11 +107,14 @@ def _expanded(b: StablehloBuilder, x: Value, dimension: int) -> Value:
     return b.select(same, spread, b.constant(0, type_))
 
 
-# ---- sums over the aligned dimension -----------------------------------------------------------------------
+# ---- a sum over the aligned dimension is not emitted: its terms are the results ----------------------------
 
 
 def _summed_dimension(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The aligned dimension over which a linear op sums; None if there is none, or two operands depend on the seeds."""
+    """The aligned dimension over which a linear op sums.
+
+    None if there is none, if the op reads several aligned values, or if it has several results.
+    """
     dependent = [i for i, v in enumerate(op.operands) if v in aligned]
     if len(dependent) != 1 or not aligned.keys().isdisjoint(op.captures) or len(op.results) != 1:
         return None

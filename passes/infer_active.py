@@ -1,11 +1,10 @@
-"""infer_active: writes the missing active masks of a linear graph, and corrects the others.
+"""infer_active: sets the active masks of a linear graph. A mask flags the operands of an op that depend on an input.
 
     ^bb0(%dx):                                     ^bb0(%dx):
       %a = "tidu.external"() {ref = @F0::@a}         %a = "tidu.external"() {ref = @F0::@a}
       %t = stablehlo.multiply %a, %dx          ->    %t = stablehlo.multiply %a, %dx {tidu.active = [0, 1]}
 
-A native pass such as `canonicalize` may replace an op by one without a mask. The masks follow from the graph: a value
-is active if it depends on an input.
+A native pass such as `canonicalize` may replace an op by one without a mask. This pass computes all masks again.
 """
 
 from torch_mlir import ir

@@ -26,7 +26,7 @@ from tiduc.passes.linearize import check_distinct, check_free, tangent_type
 from tiduc.passes.rules.registry import OpSet
 
 JET_OF = "tidu.jet_of"
-"""Attribute of a graph of Taylor coefficients: the names of the graphs whose outputs it expands."""
+"""Attribute of a graph that computes Taylor coefficients of values: the names of the graphs of these values."""
 
 MAX_ORDER = 100
 """The highest order of a jet. It bounds the recursion depth: a coefficient is computed by recursion on its order."""
@@ -67,10 +67,10 @@ def jet_graph(
     opset: OpSet,
     name: str | None = None,
 ) -> Graph:
-    """The graph that computes Taylor coefficients of `outputs` from those of the inputs with the keys `wrt`.
+    """Builds a graph that computes Taylor coefficients of `outputs` from those of the inputs with the keys `wrt`.
 
-    The inputs of the graph have fresh keys. For each entry of `wrt`, they are its coefficients 1 to `order`. For each
-    entry of `outputs`, a value or a reference, the outputs are its coefficients 0 to `order`.
+    The graph has one input, with a fresh key, for each coefficient of order 1 to `order` of each entry of `wrt`. It has
+    one output for each coefficient of order 0 to `order` of each entry of `outputs`, a value or a reference.
     An output whose type has no tangents has only its value. Raises `RequestError` if `outputs` or `wrt` names a value
     twice, or if `wrt` names an input that is bound or has no tangent. Other errors are those of `jet`.
     """

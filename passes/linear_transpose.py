@@ -5,8 +5,8 @@
         t2 = mul @F0::@p3, t1   {active = [0, 1]}         c2 = mul @F0::@a, c1     {active = [0, 1]}
 
 Ops are visited in reverse. The cotangents of a value, including seeds, are collected, and added up when the op that
-defines the value is reached. An output that is returned twice, or is an input, therefore needs no special case. Active
-masks are derived from the tangent inputs, as in the verifier, so a missing mask does no harm.
+defines the value is reached. An output that is returned twice, or is an input, therefore needs no special case. The
+masks of active operands are derived from the tangent inputs, as in the verifier, so a missing mask does no harm.
 
 Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode automatic differentiation" (2021).
 """
@@ -36,7 +36,7 @@ def linear_transpose(
     wrt: Sequence[Value | Reference] | None = None,
     outputs: Sequence[Value | Reference] | None = None,
 ) -> Graph:
-    """The transpose of a linear graph: it maps cotangents of `graph`'s outputs to cotangents of `graph`'s inputs.
+    """Builds the transpose of a linear graph, which maps cotangents of its outputs to cotangents of its inputs.
 
     Inactive outputs also become inputs, so that transposing twice gives the original map. `wrt` and `outputs` are
     primal values. With them, only the map from tangents of `wrt` to tangents of `outputs` is transposed, and all other
@@ -105,15 +105,14 @@ def transpose_closed(
     *,
     opset: OpSet,
 ) -> Graph:
-    """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
+    """Builds the transpose of a closed graph in its inputs `linear`. Its inputs are the cotangents of `wanted`.
 
-    The transpose reads values of `graph`. Its outputs are aligned with `linear`; an output is None if its input gets no
-    cotangent. Each input in `sums` adds an input to the transpose, after those for cotangents; its value is added to
-    the cotangent of the input in `sums`.
+    The transpose reads values of `graph`. It has one output for each input in `linear`: the cotangent, or None if there
+    is none. For each input in `sums`, the transpose has a further input, whose value is added to the cotangent.
 
-    Each input in `steep` adds one output: a predicate that is true where the input's cotangent is not masked, or None
-    if the input gets no cotangent. For an input that is also in `sums`, the predicate is true where the cotangent was
-    not masked in this iteration of a loop or in an earlier one.
+    For each input in `steep`, the transpose has a further output: a predicate that is true where no mask sets the
+    cotangent to zero, or None if there is no cotangent. If the input is also in `sums`, the predicate is true where no
+    mask did so in this iteration of a loop or in an earlier one.
     """
     b = _builder(view, opset, view.fresh("T"))
     b.tangents = set(linear)
@@ -158,7 +157,7 @@ def _builder(view: View, opset: OpSet, name: str) -> Any:
 def _seeds(
     b: Builder, view: View, outputs: Sequence[tuple[Value, Value | None]]
 ) -> defaultdict[Value, list[Value]]:
-    """Adds one input per output of a graph; the inputs for active outputs become the first cotangents."""
+    """Adds to the transpose one input per output of the linear graph. Returns the cotangents of the active outputs."""
     cotangents: defaultdict[Value, list[Value]] = defaultdict(list)
     taken: dict[str, int] = {}
     for primal, y in outputs:
@@ -209,7 +208,7 @@ def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
 
 
 def _where(b: Any, x: Value, cotangents: dict[Value, list[Value]], is_summed: bool) -> Value | None:
-    """A predicate that is true where the cotangent of the input x is not masked; None if x gets no cotangent.
+    """A predicate that is true where no mask sets the cotangent of the input x to zero; None without a cotangent.
 
     Replaces the cotangents of x in `cotangents` by their sum. With `is_summed`, the first of them is the sum over
     earlier iterations of a loop. A new input of the graph then holds the predicate of these iterations, and the result

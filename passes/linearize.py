@@ -5,8 +5,8 @@
                                         t2 = mul @F0::@p3, t1         {active = [0, 1]}
 
 The stage visits the ops on which the outputs depend, in order, and applies the rule of each op that a tangent reaches.
-Primal values are referenced in the graphs that define them, not copied. Linear graphs can therefore be linearized
-again, to any order, without a merge. A symbolic zero is None, and no ops are emitted for it.
+A linear graph refers to primal values in other graphs, instead of copying them. It can therefore be linearized again,
+to any order, without a merge of the graphs. A symbolic zero is None, and no ops are emitted for it.
 
 Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
 """
@@ -37,12 +37,12 @@ def linearize(
     opset: OpSet,
     name: str | None = None,
 ) -> Graph:
-    """The linear graph that computes the tangents of `outputs` from tangents of the inputs with the keys `wrt`.
+    """Builds the linear graph that computes tangents of `outputs` from tangents of the inputs with the keys `wrt`.
 
-    The graph has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs`, which are
-    values or references `@graph::@name`; an inactive output is None. Raises `RequestError` if `outputs` or `wrt` names
-    a value twice or a value without a tangent, or if `wrt` names a bound input. Raises `ResolveError` if a name is
-    unknown, and `Unsupported` if an active op has no rule.
+    The graph has one input per entry of `wrt`, under a fresh key. It has one output per entry of `outputs`, a value or
+    a reference `@graph::@name`; the output is None if that value is inactive. Raises `RequestError` if `outputs` or
+    `wrt` names a value twice or a value without a tangent, or if `wrt` names a bound input. Raises `ResolveError` if a
+    name is unknown, and `Unsupported` if an active op has no rule.
     """
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]
@@ -106,7 +106,7 @@ def _linearize_ops(
 
 
 def tangent_type(b: Builder, x: Value, description: str) -> ir.Type:
-    """The tangent type of a value. Raises `RequestError`, with `description`, if the value has none."""
+    """The type of a value's tangent. Raises `RequestError`, with `description`, if the value has no tangent."""
     type_ = b.tangent_type(x.type)
     if type_ is None:
         raise RequestError(f"{description} has no tangent: its type is {x.type}")

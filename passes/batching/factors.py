@@ -1,13 +1,13 @@
 """Represents a batched value as factor * core: all examples share the factor, and only the core is batched.
 
-    d, c: one value for all examples        z: one value for each example
-    c * (d * z)          is   (c * d) * z           the product of factors is one product for all examples
+Here, d and c are the same for all examples, and z differs between examples:
+    c * (d * z)          is   (c * d) * z           c * d is computed once for all examples
     c * z + d * z        is   (c + d) * z
     -z                   is   -1 * z
     (d * z) * z          is   d * (z * z)           so its sum over the batch is d * sum(z * z)
 
-The products are multiplied in another order, so results may differ by rounding. Besides, z * z may overflow where d * z
-* z does not. Only types with a large range therefore have factors: f64, f32, bf16, and complex numbers of f64 and f32.
+The order of the multiplications changes, so results may differ by rounding. Besides, z * z may overflow where d * z * z
+does not. Only types with a large range therefore have factors: f64, f32, bf16, and complex numbers of f64 and f32.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import element
 
 @dataclass(frozen=True)
 class Factored:
-    """A value, as factor * core. A `factor` of None is 1. If `core` is None, all examples have the value `factor`."""
+    """The value factor * core. A `factor` of None means 1. If `core` is None, all examples have the value `factor`."""
 
     factor: Value | None
     core: Value | None
@@ -31,11 +31,11 @@ class Factored:
 def factored(
     b: StablehloBuilder, op: Definition, operands: Sequence[Factored], is_summed: bool
 ) -> Factored | None:
-    """Emits the result of an op as a factor and a core. Returns None, and emits nothing, if the result has no factor.
+    """Emits an op, and returns its result as a factor and a core. Returns None, and emits nothing, if no factor can be
+    split off or if the factor would not save work.
 
-    `operands` are the op's operands in the same form. `is_summed` says whether the result is summed over the batch. If
-    it is not, a product of two batched values gets no factor, because each example's product is needed and takes a
-    single multiplication.
+    `operands` are the op's operands, each as a factor and a core. `is_summed` says whether the result is summed over
+    the batch. If it is not, a factor saves no work in a product of two batched values.
     """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):

@@ -27,10 +27,10 @@ _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation
 
 
 def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Emits one call of a factorization or solver on a stack of matrices; a loop of calls if an operand is a scalar.
+    """Batches a call of a factorization or solver: emits one call on the matrices of all examples.
 
-    If the call has layouts, the batch dimension becomes the slowest dimension. The call's sharding rule is dropped,
-    because it lists the dimensions of one example only.
+    If an operand is a scalar, emits a loop of calls instead. If the call has layouts, the batch dimension varies
+    slowest in memory. The call's sharding rule is dropped, because it lists the dimensions of one example only.
     """
     changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
@@ -51,7 +51,7 @@ def _with_batch_dimension(op: Definition) -> dict[str, Any]:
 
 
 def _layout(layout: ir.DenseIntElementsAttr) -> Any:
-    """A layout of a batch, whose slowest dimension is the batch. Layouts list dimensions from fastest to slowest."""
+    """The layout with a batch dimension that varies slowest. A layout lists dimensions from fastest to slowest."""
     order = np.array(layout).reshape(-1)
     type_ = ir.RankedTensorType.get([len(order) + 1], ir.ShapedType(layout.type).element_type)
     return dense(np.append(order + 1, 0).astype(np.int64), type_)
@@ -65,7 +65,7 @@ for _target in OPSET.called(CUSTOM_CALL):
 def _constraint(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Returns the operand. Drops the sharding constraint, because it lists the dimensions of one example only."""
+    """Drops a sharding constraint, because it lists the dimensions of one example only. Returns the operand."""
     return [x[0]]
 
 

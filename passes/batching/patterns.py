@@ -3,8 +3,8 @@
     y = x[1:] - x[:-1]        pattern of y:  [[0, 1], [1, 2], [2, 3], ...]
 
 A pattern is an integer array of shape [size of the value, w]. Row j has the flat indices of the input elements on which
-element j of the value may depend, padded with -1 to the common length w. A pattern follows from the ops of a linear
-graph and the elements that each op reads (`places.py`), so it holds for all values of the primal inputs.
+element j of the value may depend, padded with -1 to the common length w. A pattern is derived only from the ops of a
+linear graph and from the elements that each op reads (`places.py`), so it holds for all values of the primal inputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> lis
 
 
 def _extend(view: View, order: Iterable[Definition], patterns: dict[Value, Places], known: Known) -> None:
-    """Adds to `patterns` the pattern of each result of the ops `order` that depends on a value with a pattern."""
+    """For each op in `order` that reads a value in `patterns`, adds the patterns of the op's results."""
     for op in order:
         if patterns.keys().isdisjoint(op.reads):
             continue
@@ -65,7 +65,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
     parts = []
     for i, x in enumerate(op.operands):
         if x in patterns:
-            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # the row for index -1
+            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # for index -1
             read = sources(op, i, y, known)
             columns = read.shape[1] * pattern.shape[1]
             if len(read) * columns > MOST:
@@ -75,7 +75,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
 
 
 def _distinct(places: Places) -> Places:
-    """A pattern with sorted rows and without repeated indices in a row. Columns that hold only -1 are dropped."""
+    """Sorts each row, drops repeated indices from it, and then drops columns that hold only -1 (all but one)."""
     if places.shape[1] < 2:
         return places
     places = np.sort(places, axis=1)

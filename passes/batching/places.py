@@ -1,10 +1,10 @@
 """The pattern of the Jacobian of one op: the elements of an operand on which each element of a result may depend.
 
 `sources(op, i, y, known)` is an integer array [size of y, m]: row j has the flat indices of the elements of operand i
-that element j of the result y may depend on, and -1 for none. For an op without a rule in this file, row j lists all
-operand elements whose indices along aligned dimensions (`alignment.py`) equal those of element j. Such a row may be too
-long, but misses no dependence. `known(x)` returns the elements of an integer operand x, such as the indices of a
-gather, or None if they are not known.
+that element j of the result y may depend on, padded with -1. If no rule in this file applies, row j lists all operand
+elements whose indices along aligned dimensions (`alignment.py`) equal those of element j. Such a row may be too long,
+but misses no dependence. `known(x)` returns the elements of an integer operand x, such as the indices of a gather, or
+None if they are not known.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class TooManyPlaces(Exception):
 
 
 def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
-    """For each element of the result y, the flat indices of the elements of operand i on which it may depend.
+    """Returns, for each element of the result y, the flat indices of the elements of operand i on which it may depend.
 
     Raises `TooManyPlaces` if there are too many indices.
     """
@@ -44,7 +44,7 @@ def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
 
 
 def _along_aligned(op: Definition, i: int, y: Value) -> Places:
-    """For each result element, all operand elements that have its indices along the aligned dimensions."""
+    """Lists, for each result element, all operand elements with the same indices along the aligned dimensions."""
     x = op.operands[i]
     of_x, of_y = shape(x), shape(y)
     aligned = aligned_dimensions(op, i)
@@ -87,7 +87,7 @@ def _column(places: ArrayLike) -> Places:
     return np.asarray(places, np.int64).reshape(-1, 1)
 
 
-# ---- rules -------------------------------------------------------------------------------------------------
+# ---- each rule below finds the operand elements that the elements of one op's result depend on -------------
 
 
 def _broadcast_in_dim(op: Definition, i: int, known: Known) -> Places:
@@ -200,8 +200,8 @@ def _indexed(
     """The start indices of a gather's or scatter's slices along each of the operand's `count` dimensions.
 
     Each array in the list has one entry per slice. `vector` is the index vector dimension of `indices`. Component k of
-    an index vector is a start index along the operand's dimension `order[k]`. `pairs` has the batching dimensions, each
-    as a dimension of the operand and one of the indices.
+    an index vector is a start index along the operand's dimension `order[k]`. `pairs` lists the batching dimensions,
+    each as a pair (dimension of the operand, dimension of the indices).
     """
     indices = indices.astype(np.int64)
     if vector == indices.ndim:
@@ -224,7 +224,7 @@ def _with_windows(
     own: Sequence[int],
     sizes: Sequence[int],
 ) -> Places:
-    """For each element of the slices, the flat index of its element of the operand; -1 if that is out of bounds.
+    """For each element of the slices, the flat index of the operand element at its position; -1 if out of bounds.
 
     `starts` has the start indices along each dimension of the operand. `windows` are the window dimensions of the
     slices, and `gone` the operand's dimensions that have no window dimension. `own` is the operand's shape, and `sizes`
@@ -287,7 +287,7 @@ def _under(
     window: Window,
     batch: dict[int, int] | None = None,
 ) -> Places:
-    """For each element of y, the flat indices of the elements of x that its window covers, and -1 in the padding.
+    """For each element of y, the flat indices of the elements of x in the element's window, and -1 for padding.
 
     The window moves along the dimensions `of_x` of x and `of_y` of y. `batch` maps batch dimensions of x to those of y.
     Along the remaining dimensions, the window covers all elements.

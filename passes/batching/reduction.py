@@ -1,6 +1,6 @@
-"""Batching rules of reductions, windows, sorts and batch normalization.
+"""Batching rules of reductions, windowed ops, sorts and batch normalization.
 
-The batch is an additional dimension, along which elements are not combined.
+The batched op has an additional dimension for the batch. It combines no elements along this dimension.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ _WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilat
 def _reducing(arrays: int, changed: Callable[[Definition], Attributes]) -> BatchRule:
     """Makes the rule of an op whose first `arrays` operands may be batched; 0 means as many as the op has results.
 
-    `changed` gives the attributes that the batched op has instead. If another operand, such as an initial value, or a
-    captured value is batched, the rule emits a loop over the examples.
+    `changed(op)` returns the attributes of the batched op that differ from those of `op`. If any other operand (such as
+    an initial value) or a captured value is batched, the rule emits a loop over the examples.
     """
 
     def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
@@ -54,7 +54,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
-    """The attribute `dimension` plus one; {} if it is absent or negative, because it then counts from the end."""
+    """The attribute `dimension` plus one. {} if it is absent, or if it is negative and so counts from the end."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}
@@ -72,7 +72,8 @@ def batch_norm_inference(
 ) -> Sequence[Value]:
     """Adds a dimension for the batch if only the operand is batched.
 
-    Otherwise the op runs in a loop, because its scale, offset, mean and variance can have only the feature dimension.
+    Emits a loop over the examples if the scale, offset, mean or variance is batched, because these cannot have a batch
+    dimension. Also emits a loop if the operand has rank 0.
     """
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)

@@ -2,7 +2,7 @@
 
     elementwise(*names)       each result element depends on the operands' elements with the same index, or on scalars
     leading(*names)           the op treats leading dimensions as batching dimensions already
-    @batch(name)              rules written by hand, where no form above fits
+    @batch(name)              the op has a rule written by hand, because no form above fits
     refuse(reason, *names)    the op can neither be batched nor run k times in a loop
 
 An op without a rule runs k times, in a loop (`mapped`). A rule emits an op y = f(x) for all examples i < k of a batch:
@@ -45,7 +45,7 @@ BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[
 
 @dataclass(frozen=True)
 class Batched:
-    """A batched closed graph, with a flag for each output: whether it is batched."""
+    """A closed graph that computes all examples of a batch. `outputs` flags the batched outputs."""
 
     graph: Graph
     outputs: tuple[bool, ...]
@@ -55,11 +55,13 @@ class Batched:
 class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
-    `size` is the batch size k. `close` builds a closed graph that computes given values. `graph` batches a closed
-    graph: (graph, at, forced) -> `Batched`. Its `at` flags the batched inputs, and `forced` is True for outputs that
-    must be batched, False for outputs that are not batched, else None. `inline` copies the ops that compute given
-    values. `builder` makes a builder of a private graph. `stateful` has the names of ops with a state, which cannot run
-    once per example.
+    - `size` is the batch size k.
+    - `close` builds a closed graph that computes given values.
+    - `graph(graph, at, forced)` batches a closed graph. `at` flags the batched inputs. `forced` has an entry for each
+      output: True if it must be batched, False if it must not be, None if either will do.
+    - `inline` copies the ops that compute given values.
+    - `builder` makes a builder of a private graph.
+    - `stateful` has the names of ops with a state. These cannot run once per example.
     """
 
     size: int
@@ -72,9 +74,10 @@ class Batching:
 
 @dataclass(frozen=True, eq=False)
 class BatchRules:
-    """The batching rules of some dialects, by full op name.
+    """The batching rules of some dialects. `rules` maps the full name of an op to its rule.
 
-    Rules for calls of a named callee have the key `"OP @NAME"`.
+    A rule for calls of one callee has the key `"OP @NAME"` instead. `refused` maps ops that cannot be batched to the
+    reason, and `forms` maps every declared op to the form of its declaration.
     """
 
     rules: dict[str, BatchRule] = field(default_factory=dict)
@@ -82,23 +85,19 @@ class BatchRules:
     forms: dict[str, str] = field(default_factory=dict)
 
     def elementwise(self, *names: str) -> None:
-        """Declares elementwise ops. The rule broadcasts unbatched operands, but not scalars of ops on arrays."""
+        """Declares elementwise ops. Their rule broadcasts unbatched operands, unless they are scalars beside arrays."""
         for name in names:
             self._declare(name, "elementwise")
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """Declares ops that accept an additional leading dimension on all operands. Their rule broadcasts unbatched
-        operands.
-
-        Unbatched operands are broadcast.
-        """
+        """Declares ops whose operands may all have an additional leading dimension. Broadcasts unbatched operands."""
         for name in names:
             self._declare(name, "leading")
             self.rules[name] = leading
 
     def batch(self, name: str) -> Callable[[BatchRule], BatchRule]:
-        """Decorates a rule written by hand."""
+        """Returns a decorator that declares a function as the rule of the op `name`."""
         self._declare(name, "by hand")
 
         def decorate(rule: BatchRule) -> BatchRule:
@@ -108,7 +107,7 @@ class BatchRules:
         return decorate
 
     def refuse(self, reason: str, *names: str) -> None:
-        """Declares ops that cannot be batched, with the reason that the diagnostic prints."""
+        """Declares ops that cannot be batched. The diagnostic prints the reason."""
         for name in names:
             self._declare(name, "refused")
             self.refused[name] = reason
@@ -119,9 +118,9 @@ class BatchRules:
         self.forms[name] = form
 
     def rule(self, op: Definition, key: str) -> BatchRule:
-        """The op's rule, found by `key` or by the op's name; `mapped` if there is none.
+        """Returns the rule for `key`, else the rule for the op's name, else `mapped`, which emits a loop.
 
-        Raises `Unsupported` for a refused op.
+        Raises `Unsupported` for an op that was declared by `refuse`.
         """
         for name in (key, op.name):
             if name in self.refused:
@@ -132,11 +131,11 @@ class BatchRules:
 
 
 def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsupported:
-    """The `Unsupported` error for an op that cannot be batched: the op, its location, and the reason."""
+    """Returns the error for an op that cannot be batched. It names the op, its location, and the reason."""
     return Unsupported(f"unsupported batching of {key or op.name}: {reason}", op.location)
 
 
-# ---- building blocks of rules ------------------------------------------------------------------------------
+# ---- rules are written with these functions ----------------------------------------------------------------
 
 
 def spread(b: StablehloBuilder, x: Value) -> Value:
@@ -145,7 +144,7 @@ def spread(b: StablehloBuilder, x: Value) -> Value:
 
 
 def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Value]:
-    """The batched forms of all values. Values whose flag in `at` is False are broadcast."""
+    """Returns all values in batched form. Broadcasts those whose flag in `at` is False."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
@@ -166,9 +165,10 @@ def emit_batched(
     types: Sequence[ir.Type] | None = None,
     **changed: ir.Attribute | None,
 ) -> tuple[Any, ...]:
-    """Emits the op on batched operands, with some attributes changed. By default, all results are batched.
+    """Emits the op on batched operands. `changed` replaces attributes, or removes those that it maps to None.
 
-    The op's regions may capture constants only; use `mapped` otherwise. An attribute changed to None is removed.
+    `types` are the types of the results. By default, all results are batched. The op's regions may capture constants
+    only; if they capture other values, use `mapped`.
     """
     replaced = {**without(op.attributes, ACTIVE), **changed}
     given = {name: value for name, value in replaced.items() if value is not None}
@@ -181,11 +181,11 @@ Fill = Callable[[Any], None]
 """A function that fills a region of an op that is being emitted."""
 
 _FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
-"""Caches the functions that fill an op's regions, by the op that holds the regions and by the captured values."""
+"""Caches the functions that fill an op's regions. The key is the op that holds the regions, and its captured values."""
 
 
 def _regions(b: StablehloBuilder, op: Definition) -> tuple[Fill, ...]:
-    """Functions that copy the op's regions, cached so that equal regions share their functions."""
+    """Returns one function for each region of the op, which copies the region. Copies of an op share the functions."""
     if op.source is None:
         return ()
     key = op.source, op.captures
@@ -202,7 +202,7 @@ def _filling(op: Definition, i: int) -> Fill:
     return fill
 
 
-# ---- the forms ---------------------------------------------------------------------------------------------
+# ---- these are the rules of ops that are declared by a form or not declared --------------------------------
 
 
 def _elementwise(
@@ -220,15 +220,15 @@ def _elementwise(
 
 
 def leading(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Emits the op on batched operands. The batch dimension precedes the dimensions that the op works on."""
+    """Emits the op on batched operands. Their leading batch dimension is one more batch dimension of the op."""
     count = len(op.operands)
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]))
 
 
 def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Emits a loop that runs the op once for each of the k examples.
+    """Emits a loop that runs the op once for each of the k examples. Returns the batched results.
 
-    Raises `Unsupported` if the op is stateful, or if a value has a type that cannot be stacked.
+    Raises `Unsupported` if the op is stateful, or if a value cannot have a batch dimension (`can_be_stacked`).
     """
     if op.name in b.engine.stateful and TARGET not in op.attributes:
         raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
@@ -240,14 +240,14 @@ def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 
 def can_be_stacked(type_: ir.Type) -> bool:
-    """Whether values of the type can be stacked along a batch dimension: the type is a tensor of static shape."""
+    """Whether values of the type can have a batch dimension. Only tensors of static shape can."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def in_loop(
     b: StablehloBuilder, wanted: Sequence[Value], given: dict[Value, tuple[Value, bool]]
 ) -> tuple[Value, ...]:
-    """Emits a loop that computes the wanted values for one example after another.
+    """Emits a loop that computes the wanted values for one example after another. Returns them in batched form.
 
     `given` maps each value that the computation reads to a pair: its replacement in the graph of `b`, and whether the
     replacement is batched. Constants may be omitted.

@@ -16,17 +16,17 @@ leading("stablehlo.reshape")
 
 
 def later(attribute: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
-    """Dimension numbers plus one, to make room for the batch dimension in front."""
+    """Adds one to each dimension number, because the batch dimension is inserted in front."""
     return dims([d + 1 for d in attribute])
 
 
 def longer(attribute: ir.DenseI64ArrayAttr, first: int) -> ir.DenseI64ArrayAttr:
-    """A per-dimension attribute, with the entry `first` prepended for the batch dimension."""
+    """Prepends `first`, the entry for the batch dimension, to an attribute with one entry per dimension."""
     return dims([first, *attribute])
 
 
 def next_(attribute: ir.IntegerAttr) -> ir.IntegerAttr:
-    """A dimension number plus one, to make room for the batch dimension in front."""
+    """Adds one to a dimension number, because the batch dimension is inserted in front."""
     return ir.IntegerAttr.get(attribute.type, attribute.value + 1)
 
 
@@ -98,13 +98,14 @@ def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Seque
     return emit_batched(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
 
 
-# ---- merging the batch into a dimension --------------------------------------------------------------------
+# ---- these functions merge the batch dimension into another dimension, and split them again ----------------
 
 
 def merged(b: StablehloBuilder, x: Value, d: int, groups: int = 1) -> Value:
     """Merges the batch dimension into dimension d: [k, ..., g m, ...] becomes [..., g k m, ...].
 
-    Dimension d consists of g = `groups` groups of m elements. The examples are next to each other inside each group.
+    Dimension d consists of g = `groups` groups of m elements. In the result, each group has the m elements of the first
+    example, then those of the second, and so on.
     """
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
@@ -118,9 +119,9 @@ def split_dimension(b: StablehloBuilder, y: Value, d: int, groups: int) -> Value
 
 
 def _regrouped(b: StablehloBuilder, x: Value, sizes: list[int], source: int, target: int, d: int) -> Value:
-    """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges dimensions into dimension d.
+    """Reshapes x to `sizes`, moves dimension `source` to `target`, and then merges dimensions d, d + 1 and d + 2.
 
-    It merges dimensions d to d + 2, or d and d + 1 if `target` is 0.
+    If `target` is 0, merges only dimensions d and d + 1.
     """
     x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
     parts = 3 if target else 2
@@ -129,7 +130,7 @@ def _regrouped(b: StablehloBuilder, x: Value, sizes: list[int], source: int, tar
 
 
 def moved_first(b: StablehloBuilder, y: Value, d: int) -> Value:
-    """y, transposed such that dimension d comes first."""
+    """Transposes y such that dimension d comes first."""
     return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
 
 

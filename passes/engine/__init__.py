@@ -1,4 +1,4 @@
-"""Functions on graphs that stages, vmap, and the rules of calls, branches and loops share.
+"""Functions on graphs. Stages, vmap, and the rules of calls, branches and loops all use them.
 
     close.py        makes a closed graph that computes given values; inlines such a graph
     split.py        separates the linear part of a graph from the primal values that it reads

@@ -59,5 +59,5 @@ def inline(
         operands = tuple([local[x] for x in op.operands])
         captures = tuple([local[x] for x in op.captures]) if op.captures else ()
         local.update(zip(op.results, b.copy(op, operands, captures), strict=True))
-        b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
+        b.graph.definitions[-1].active = None  # the flags of active operands do not hold here
     return local

@@ -29,8 +29,8 @@ def cheapest_residuals(
     """The residuals: the values of fewest bytes from which cheap ops compute `wanted`. The ops may also read `free`
     values.
 
-    `cheap` are the names of cheap ops. Values of merged graphs are not allowed, because an op of such a graph may read
-    other operands than `Value.definition` has.
+    `cheap` are the names of cheap ops. The values must not belong to graphs that were merged into one, because an op of
+    a merged graph may read other operands than `Value.definition` says.
     """
     return minimum_cut(_computed_from(wanted, set(free), cheap), capacity, wanted)
 
@@ -73,8 +73,8 @@ def capacity(x: Value) -> int:
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
     """Maps each induction variable of a loop body to its carry's index and to its increment per iteration.
 
-    An induction variable is a carry, of at least 32 bits, of a forward loop to which each iteration adds a constant
-    integer.
+    An induction variable is a carry of a loop that runs forward. Its elements have at least 32 bits, and each iteration
+    adds a constant integer to it.
     """
     outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}

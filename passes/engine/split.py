@@ -35,7 +35,7 @@ the number of call paths.
 class LinearSplit:
     """The linear graph of a graph `primal`, and the primal values that its linear ops read.
 
-    `tangents` are aligned with the active inputs, and `outputs` with the graph's outputs; an inactive output is None.
+    `tangents` are the tangents of the active inputs. `outputs` are the tangents of the outputs; None if inactive.
     There are three kinds of primal values that linear ops read:
     - `inputs` of the primal graph;
     - `residuals`, which the primal graph must return;
@@ -84,7 +84,7 @@ class LinearSplit:
         return [x for x in primals if x is not None]
 
     def extended(self, b: StablehloBuilder, more: Sequence[Value | ir.Type]) -> Graph:
-        """The primal graph with more outputs; a type in `more` is an output of zeros."""
+        """The primal graph with the further outputs `more`. A type in `more` stands for an output of zeros."""
         if not more:
             return self.primal
         inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
@@ -115,10 +115,10 @@ class LinearSplit:
         return Hoisted(ops, [x for x in read if x in fixed])
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
-        """The closed linear graph that computes `wanted` from `given`. A type in `wanted` is an output of zeros.
+        """The closed linear graph that computes `wanted` from `given`. A type in `wanted` means an output of zeros.
 
-        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal, too. Removes
-        `linear` from the view.
+        If `given` has a tangent and also its primal value, the tangent takes its dynamic dimensions from that value.
+        Removes `linear` from the view.
         """
         graph = close(b.view, wanted, given, self.opset, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
@@ -166,7 +166,7 @@ def split(
             read[x] = None
         elif (
             x in recomputed and op.name == BARRIER
-        ):  # the barrier is repeated on its operands, so these are read
+        ):  # the linear graph repeats the barrier, so it reads the barrier's operands
             stack += (y for y in op.reads if y in unbounded)
             read |= dict.fromkeys(y for y in op.reads if y not in unbounded and level.get(y, 2))
         else:
@@ -198,10 +198,11 @@ def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int])
 def _computed_from_barriers(
     opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]
 ) -> set[Value]:
-    """The varying values to recompute rather than keep: those that are computed from results of optimization barriers.
+    """The varying values (of level 2) to recompute rather than store.
 
-    `jax.checkpoint` (remat) places barriers for this purpose. Values of functions with `tidu.checkpoint` are
-    recomputed, too, but values computed from them are not.
+    These are the values that are computed from results of optimization barriers, because `jax.checkpoint` (remat)
+    places barriers for this purpose. Values in functions with `tidu.checkpoint` are recomputed, too, but not the values
+    that are computed from them.
     """
     recomputed: set[Value] = set()
     checkpointed: set[Value] = set()
@@ -220,7 +221,7 @@ def _read_by(op: Definition) -> list[Value]:
 
 
 def _is_smaller(op: Definition) -> bool:
-    """Whether the results have no more elements than the largest active operand."""
+    """Whether all results together have at most as many elements as the largest active operand. False if not static."""
     types = (
         [y.type for y in op.results],
         [x.type for x, flag in zip(op.operands, op.active or (), strict=True) if flag],
@@ -232,10 +233,10 @@ def _is_smaller(op: Definition) -> bool:
 
 
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
-    """Sequences of loops whose trip count is unknown, and values that are computed from these sequences.
+    """The sequences that loops of unknown trip count return, and the values that are computed from these sequences.
 
-    They cannot be residuals, because their number of elements is unknown outside the graph. An upper bound of the trip
-    count does not suffice.
+    They cannot be residuals, because their number of elements is unknown outside the graph. It is unknown even if the
+    trip count has a known upper bound.
     """
     unbounded: set[Value] = set()
     for op in primal:

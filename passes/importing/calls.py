@@ -36,9 +36,9 @@ If each function calls the next one twice, the number doubles from callee to cal
 
 _INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that may stand between a factorization and a function's result. The number is an operand's index.
+"""Ops that only move elements, so that a function's result may be a part of a factorization's result.
 
-The op's result consists of elements of this operand.
+Each op is mapped to the index of the operand whose elements it moves.
 """
 
 Calls = dict[str, list[tuple[Any, str]]]
@@ -120,7 +120,7 @@ def _without_calls(
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
     """Copies of functions in which all calls are inlined, and the sizes of the copies.
 
-    They are for calls in regions that cannot hold calls of graphs, such as the body of a reduction.
+    Such a copy replaces a call in a region that cannot hold calls of graphs, such as the body of a reduction.
     """
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
@@ -144,7 +144,7 @@ def _without_calls(
 
 
 def _holder(call: IrOp) -> IrOp | None:
-    """The op around a call whose region cannot hold calls of graphs; None if the call may become a call of a graph."""
+    """The innermost op around a call whose region cannot hold calls of graphs; None if there is no such op."""
     op = call.operation.parent
     while op is not None and op.name != "func.func":
         if op.name not in CONTROL:
@@ -160,8 +160,8 @@ def _may_be_inlined(function: IrOp) -> bool:
 
 
 def _returns_part(function: IrOp) -> bool:
-    """Whether a function returns the logarithm of a determinant, or a result of a factorization in `_INLINED`, or a
-    part of either.
+    """Whether a function returns the logarithm of a determinant, or a result of a factorization in `_INLINED`, or
+    elements of such a result.
     """
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner

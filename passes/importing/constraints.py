@@ -131,7 +131,10 @@ def _real_dynamic_slice(op: IrOp) -> None:
 
 
 def _call(op: IrOp) -> None:
-    """A linear-algebra call must match its row in `ROUTINES`; shardings and placements must keep the operand's type."""
+    """A linear-algebra call must match its row in `ROUTINES`. Shardings and placements must keep the operand's type.
+
+    A conversion between an array and its shards must have all four attributes.
+    """
     target = call_target(op)
     if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} returns a type other than its operand's")

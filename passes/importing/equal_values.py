@@ -34,7 +34,7 @@ _TARGETS = frozenset(
 
 @stage
 def set_equal_within(module: ir.Module, ulps: float) -> None:
-    """Sets `EQUAL_WITHIN` to `ulps` on each call, in a module, that computes eigenvalues or singular values.
+    """Sets `EQUAL_WITHIN` to `ulps` on the calls that compute eigenvalues or singular values, unless they have it.
 
     Raises `RequestError` if `ulps` is negative or not finite.
     """

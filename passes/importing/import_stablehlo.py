@@ -39,14 +39,14 @@ from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
 _OF_GRAPHS = {INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS}
-"""Attributes that have a meaning only on graphs. If a function has one, its graph is verified, which refuses it."""
+"""Attributes that have a meaning only on graphs. If a function has one of them, import verifies the new graph."""
 
 _COMPOSITE = "stablehlo.composite"
 _NAMING = (CUSTOM_CALL, _COMPOSITE)
-"""Ops other than calls that name functions."""
+"""Ops that name functions in attributes, but are not `func.call`."""
 
 _CALLING = {"func.call", _COMPOSITE, SCAN}
-"""Calls, and ops that become calls."""
+"""`func.call`, and ops that become such calls."""
 
 _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
 """Ops that import checks or replaces. One walk collects them all, because a walk calls Python for every op."""
@@ -61,7 +61,7 @@ def import_stablehlo(
     relu: bool = False,
     equal_within: float | None = None,
 ) -> Any:
-    """A new module with a graph for each public function. `module` is not changed.
+    """Returns a new module with a graph for each public function. `module` is not changed.
 
     Functions that custom calls and composites name stay functions. `only` names the single function to import, public
     or not. `opset` says which composites have a rule. With `inline`, every call that may be inlined is inlined. With
@@ -167,7 +167,7 @@ def _to_graph(function: IrOp, is_private: bool) -> None:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
     name = function.attributes["sym_name"]
-    if is_private:  # its inputs must differ from the program's inputs, even if the names are equal
+    if is_private:  # the program's inputs may have the same names, but keys must differ
         keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
     else:
         keys = _keys(block, function.attributes.get("arg_attrs"))

@@ -36,7 +36,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
-    """Sets `FUNCTION` on the functions that must not be inlined. Returns the names of the derivatives of functions.
+    """Sets `FUNCTION` on functions that must not be inlined. Returns the names of derivatives and transposed solvers.
 
     If a public function names its derivative, its body moves to a new private function, which the public function
     calls. Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the
@@ -66,9 +66,9 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
 def _check(
     function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation], opset: OpSet
 ) -> str:
-    """Checks the derivative that `attribute` of `function` names, and sets `FUNCTION` on it. Returns its name.
+    """Checks the function that `attribute` of `function` names, and sets `FUNCTION` on that function. Returns its name.
 
-    Raises `ParseError` unless the derivative exists and has the right type.
+    Raises `ParseError` unless that function exists and has the right type.
     """
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
@@ -104,8 +104,8 @@ def _check(
 
 
 def _check_solver(function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation]) -> None:
-    """Checks the attributes `SOLVER` and `TRANSPOSE_SOLVE`. Prevents inlining of the function that solves the
-    transposed system.
+    """Checks the attributes `SOLVER` and `TRANSPOSE_SOLVE`. Sets `FUNCTION` on the function that solves the transposed
+    system, so that it is not inlined.
     """
     methods = (LU, *METHODS) if attribute == ROOT else METHODS
     given = readable(function.attributes, SOLVER)

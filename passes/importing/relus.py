@@ -1,10 +1,11 @@
 """Marks the maxima and minima in a ReLU or ReLU6, because their derivative at a kink is 0 in every framework; part of
 import.
 
-    func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu. In JAX, the function has its own
-      %0 = stablehlo.constant dense<0.0>          derivative, which the export does not contain.
+    func.func private @relu(%x: T) -> T
+      %0 = stablehlo.constant dense<0.0>
       %1 = stablehlo.maximum %x, %0          ->   %1 = stablehlo.maximum %x, %0 {tidu.relu = true}
 
+JAX exports jax.nn.relu as above. In JAX, this function has its own derivative, which the export does not contain.
 Any other maximum of a value and 0 has the derivative of `maximum`, which is half of the tangent at a tie, unless the
 source sets the attribute, or `mark_every_relu` does.
 """
@@ -27,7 +28,7 @@ _EXTREMA = {
 """The maxima and minima that a function of this name must have, in order, each with its constant operand."""
 
 _NAME = re.compile(r"(relu6?)(_\d+)?")
-"""Matches a function's name. JAX appends a number to names that occur several times."""
+"""Matches `relu` and `relu6`, perhaps with a number, because JAX appends a number to repeated names."""
 
 
 def mark_relus(functions: dict[str, IrOp]) -> None:
@@ -48,7 +49,7 @@ def mark_every_relu(module: ir.Module) -> None:
 
 
 def _mark(extrema: list[IrOp]) -> None:
-    """Marks ops, except those that have the attribute already."""
+    """Sets `RELU` on the ops, except on those that have the attribute already."""
     for op in extrema:
         if RELU not in op.attributes:
             op.attributes[RELU] = ir.BoolAttr.get(True)  # a portable artifact cannot hold a unit attribute

@@ -6,7 +6,7 @@
                                                 %bits = THREE_FRY(%words[i, i + 1])
                                                 %y = %a + (%b - %a) u               u from the bits
 
-    uniform    u = (2 k + 1) / 2^p, with k of p - 1 bits, where the type has p digits: u is never 0 or 1
+    uniform    u = (2 k + 1) / 2^p, which is never 0 or 1; k has p - 1 bits if floats of the type have p binary digits
     normal     a + s sqrt(2) erfinv(2 u - 1)
     integers   a + k mod (b - a), with k of 64 bits
 
@@ -52,7 +52,7 @@ _ONE = {32: 127 << 23, 64: 1023 << 52}
 
 
 class _Emitter(IrEmitter):
-    """Emits ops at an insertion point. With `checkpoint`, reverse mode recomputes the results of these ops.
+    """Emits ops at an insertion point. With `checkpoint`, reverse mode recomputes the results of the emitted ops.
 
     An array of dynamic shape is emitted as a flat array, whose length is `count`, a tensor<1xi64>.
     """
@@ -142,7 +142,10 @@ def refuse_rng(op: IrOp) -> None:
 
 
 def _draws(block: ir.Block) -> list[ir.Operation]:
-    """The `rng` ops in a block and its branches, and the loops that contain `rng` ops, in order."""
+    """The `rng` ops in a block and its branches, and the loops that contain `rng` ops, in order.
+
+    Raises `Unsupported` if a region of any other op contains an `rng`.
+    """
     draws: list[Any] = []
     for op in operations(block):
         if op.name == RNG:
@@ -175,7 +178,7 @@ def _add_seed(function: IrOp) -> IrValue:
 
 
 def _expand(draws: Sequence[IrOp], streams: Sequence[IrValue]) -> None:
-    """Expands ops, each with the state of its own stream. There may be more streams than ops."""
+    """Expands `rng` ops and loops, each with the state of its own stream. There may be more streams than ops."""
     for op, state in zip(draws, streams, strict=False):
         if op.name == _LOOP:
             _expand_loop(op, state)

@@ -22,7 +22,7 @@ _LOW = 2**32 - 1
 def threefry(b: IrEmitter, state: IrValue, count: IrValue) -> IrValue:
     """A flat array of `count` random words of 64 bits. `state` consists of a key and a counter.
 
-    `count` is a tensor<1xi64>. The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
+    `count` is a tensor<1xi64>. The builder's `constant` and `broadcast_in_dim` must return flat arrays of this length.
     """
     u32, u64 = (ir.IntegerType.get_unsigned(n) for n in (32, 64))
     wide = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], u64)

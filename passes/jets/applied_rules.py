@@ -1,6 +1,6 @@
-"""Applies linearize rules to placeholders of tangents. The series of an op's results follow from the emitted ops.
+"""Applies linearize rules to placeholders of tangents. The emitted ops say how to compute the series of the results.
 
-A rule gives dy = L(x, y) dx. The placeholder dx represents one of two series that follow from the series of x:
+A rule gives dy = L(x, y) dx. The placeholder dx stands for one of two series, both computed from the series of x:
 
     derivative            x'(t) = x_1 + 2 x_2 t + ...          then dy stands for y'(t),              y_k = dy_{k-1} / k
     difference quotient   (x(t) - x_0) / t = x_1 + x_2 t + ... then dy stands for (y(t) - y_0) / t,   y_k = dy_{k-1}
@@ -60,7 +60,7 @@ class AppliedRule:
 
 
 def inactive_reads(op: Definition) -> list[Value]:
-    """The operands without an active flag, and the captures."""
+    """The operands of an op that are not flagged as active, and the values that its regions capture."""
     flags = op.active or (False,) * len(op.operands)
     return [x for x, flag in zip(op.operands, flags, strict=True) if not flag] + list(op.captures)
 
@@ -68,9 +68,9 @@ def inactive_reads(op: Definition) -> list[Value]:
 def apply_rule(
     view: View, opset: OpSet, op: Definition, has_series: Callable[[Value], bool], name: str
 ) -> AppliedRule:
-    """Applies the linearize rule of an op to one placeholder for each value with a series.
+    """Applies the linearize rule of an op. The tangent of each value with a series is a placeholder.
 
-    `name` names the graph. The graph is not added to the view; its ops are copied where they are needed.
+    The rule's ops form a new graph called `name`. It is not added to the view; its ops are copied where needed.
     """
     b: Any = opset.builder(view, name)
     b.location = op.location

@@ -1,9 +1,10 @@
-"""Taylor series of control flow. A body becomes a graph on coefficients, one for each choice of operands with a series.
+"""Taylor series of control flow. The body of an op becomes a graph that maps coefficients to coefficients.
 
     y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
     while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
 
-Conditions and branch indices read only the coefficients of order 0.
+Such a graph is built once for each combination of operands that have a series. Conditions and branch indices read only
+the coefficients of order 0.
 """
 
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ def _graphs(record: Branches | Loop) -> list[Graph]:
 
 
 def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
-    """The coefficients of each operand: those of all orders if its flag is set, else the one of order 0."""
+    """The coefficients of each operand: those of orders 0 to `order` if its flag is set, else that of order 0 only."""
     return [
         [series.dense(x, k) for k in range(order + 1 if flag else 1)]
         for x, flag in zip(operands, flags, strict=True)
@@ -104,16 +105,16 @@ def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) 
 
 
 def _split(results: Sequence[Value], flags: Sequence[bool], order: int) -> list[Coefficients]:
-    """Splits a list of coefficients by value; a value whose flag is set has all orders."""
+    """Splits a list of coefficients by value. A value has `order` + 1 of them if its flag is set, else only one."""
     rest = iter(results)
     return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]
 
 
-# ---- graphs ------------------------------------------------------------------------------------------------
+# ---- a closed graph is converted to a graph on coefficients ------------------------------------------------
 
 
 def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
-    """The series of the outputs of a closed graph; flagged inputs have a series."""
+    """Computes the series of the outputs of a closed graph whose flagged inputs have a series."""
     b: Any = series.opset.builder(series.view, series.view.fresh("J"))
     inputs = list(graph.inputs.values())
     given = []
@@ -133,7 +134,7 @@ def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
 
 
 def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
-    """The closed graph of a jet; flagged outputs have coefficients of all orders, with explicit zeros."""
+    """Makes a jet a closed graph. It returns all orders of a flagged output, so that zeros become explicit."""
     wanted: list[Any] = []
     for y, coefficients, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
         assert y is not None
@@ -143,7 +144,7 @@ def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) ->
     return close(series.view, wanted, given, series.opset, name=f"{stem(graph)}.jet")
 
 
-# ---- calls and branches ------------------------------------------------------------------------------------
+# ---- calls and branches run the converted graphs -----------------------------------------------------------
 
 
 def _branches(series: Series, record: Branches, flags: Flags, order: int) -> list[Coefficients]:
@@ -165,7 +166,7 @@ def _branches_on_series(series: Series, graphs: tuple[Graph, ...], flags: Flags,
     return JetBranches(tuple(closed), outputs)
 
 
-# ---- loops -------------------------------------------------------------------------------------------------
+# ---- loops carry the coefficients of their values ----------------------------------------------------------
 
 
 def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coefficients]:

@@ -5,7 +5,7 @@
                y' = u' y                  y_k = (sum over j = 1..k of j u_j y_{k-j}) / k
 
 The first recurrence is for a constant exponent that is not a natural number, the second for an exponent with a series.
-A power with a natural exponent uses its linearize rule, which is exact at 0 and ends with x^2.
+A power with a natural exponent uses its linearize rule, which is exact at 0 and needs only the powers down to x^2.
 
 Where x_0 = 0, coefficients of orders below p are 0, and those of higher orders do not exist (NaN). If the exponent
 varies, the coefficient of order p is x_1^p, and that of order 1 follows from the linearize rule.
@@ -109,7 +109,7 @@ class _Exponential:
             zero, one = b.zeros_like(p0), b.constant(1, p0)
             is_singular = b.and_(
                 self.is_zero, b.compare(p0, zero, "NE")
-            )  # elsewhere the base is 1, because reverse mode would compute 0 * inf for a base of 0
+            )  # where this is false, the base is 1: for a base of 0, reverse mode would compute 0 * inf
             base = b.select(is_singular, zero, one)
             return b.multiply(b.multiply(p0, b.power(base, b.subtract(p0, one))), x1)
         none = b.constant(float("nan"), x1)

@@ -28,7 +28,7 @@ from tiduc.passes.rules.registry import OpSet
 Coefficients = list[Any | None]
 """Taylor coefficients by order, from 0; None for a zero. The coefficient of order 0 is usually the value itself."""
 Step = Callable[[Definition, int], None]
-"""Computes the coefficients of an op's results up to an order."""
+"""A function that computes the coefficients of an op's results up to an order."""
 
 
 class Series:
@@ -54,11 +54,11 @@ class Series:
         self._rule_graphs: set[Graph] = set()
         self._sources: dict[
             Value, tuple[Value, bool]
-        ] = {}  # for each placeholder, its value, and whether it stands for the derivative
+        ] = {}  # the value of each placeholder, and whether the placeholder stands for its derivative
         self._shared: dict[Any, Coefficients] = {}  # coefficients of placeholders
         self._equal: dict[Any, Definition] = {}
 
-    # ---- queries -----------------------------------------------------------------------------------------------
+    # ---- these methods return coefficients, or compute missing ones ------------------------------------------
 
     def has_series(self, x: Value) -> bool:
         """Whether a value may have a nonzero coefficient of an order above 0."""
@@ -116,7 +116,7 @@ class Series:
             value = self.at(source, k + 1)
             if (
                 value is None and not k and is_dynamic(x.type)
-            ):  # further zeros get their sizes from this value
+            ):  # zeros of higher orders get their sizes from this value
                 value = self.dense(source, k + 1)
             found.append(self._scaled(value, k + 1) if is_derivative else value)
 
@@ -125,7 +125,7 @@ class Series:
             return x
         return self.b.multiply(self.b.constant(factor, x), x)
 
-    # ---- ops --------------------------------------------------------------------------------------------------
+    # ---- the series of an op is computed by a step, which is chosen once -------------------------------------
 
     def _advance(self, op: Definition, order: int) -> None:
         outside, self.b.location = self.b.location, op.location
@@ -139,7 +139,10 @@ class Series:
         self.b.location = outside
 
     def _step(self, op: Definition) -> Step:
-        """The function that computes the series of an op's results; sets their limits and coefficients of order 0."""
+        """Returns the function that computes the series of an op's results. Sets the limits of the results.
+
+        Also sets the coefficients of order 0, except for control flow.
+        """
         if op.name == BINDING or part(op) is not None:
             return self._shares(op, _reads(op))
         if op.name == CALL_VJP:
@@ -208,9 +211,11 @@ class Series:
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:
-        """Copies an op that is linear in its active operands. Returns the copy's results, with None for zeros.
+        """Copies an op that is linear in its active operands. Returns the results of the copy.
 
-        The copy reads coefficients of order `order` of the active operands, and of order 0 of the others.
+        The copy reads coefficients of order `order` of the active operands, and of order 0 of the others. If all
+        coefficients of active operands are zero, emits nothing and returns None for each result. A result of dynamic
+        shape is an exception for order 0, because its sizes are needed.
         """
         flags = (
             op.active
@@ -223,10 +228,10 @@ class Series:
             return [None] * len(op.results)
         operands = [self.dense(x, order if flag else 0) for x, flag in zip(op.operands, flags, strict=True)]
         results = self.b.copy(op, tuple(operands), tuple([self.dense(x, 0) for x in op.captures]))
-        self.b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
+        self.b.graph.definitions[-1].active = None  # the flags of active operands do not hold here
         return results
 
-    # ---- series of results ------------------------------------------------------------------------------------
+    # ---- these steps compute the coefficients of an op's results ---------------------------------------------
 
     def _is_linear(self, op: Definition) -> bool:
         """Whether an op that a rule emitted is linear in all operands with a series."""
@@ -253,7 +258,7 @@ class Series:
             self._append(op, [self._product(op, k)])
 
     def _product(self, op: Definition, k: int) -> Value | None:
-        """The coefficient of order k by Leibniz' rule; a square computes each pair of equal terms once."""
+        """The coefficient of order k by Leibniz' rule. For a square, each pair of equal terms is computed once."""
         x, z = op.operands
         is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
         terms: dict[int, Any] = {}

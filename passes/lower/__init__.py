@@ -1,6 +1,6 @@
-"""The stage that converts a flat graph to a `func.func` of StableHLO, and simplifies it.
+"""The stage that converts a flat graph (one that refers to no other graph) to a `func.func`, and simplifies it.
 
-lower.py        the stage: repeats MLIR's and StableHLO's passes and the patterns until the function no longer changes
+lower.py        the stage: repeats MLIR's and StableHLO's passes and the patterns until the number of ops stays the same
 simplify.py     patterns that those passes lack; products.py has those for products of matrices
 sorts.py        fuses sorts
 manual_regions.py   restores Shardy's ops, such as manual computations

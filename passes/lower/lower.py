@@ -1,11 +1,11 @@
-"""lower: converts a flat graph to a `func.func` of plain StableHLO.
+"""lower: converts a flat graph (one that refers to no other graph) to a `func.func` of plain StableHLO.
 
     "tidu.graph"() ({ ^bb0(%x: T):                          func.func @main(%x: T) -> T {
       %t = stablehlo.multiply %a, %x {tidu.active = ...} ->   %0 = stablehlo.multiply %a, %x
       stablehlo.return %t }) {sym_name = "main"}                return %0 }
 
-Active masks are dropped, so CSE merges ops that differed only in their masks. Simplification then runs until the
-function stops shrinking, and sorts with the same order are fused.
+Masks of active operands are dropped, so CSE merges ops that differed only in their masks. Simplification then runs
+until the number of ops stays the same, and sorts with the same order are fused.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _TYPE = "function_type"
 _HELD = 16
-"""The number of outputs that one op reads while a function is simplified; such ops stand in for the return."""
+"""While a function is simplified, ops that read this many outputs each take the place of its return."""
 
 
 @stage
@@ -49,7 +49,7 @@ def lower(
     beside: Sequence[IrOp] = (),
     view: View | None = None,
 ) -> Any:
-    """A new module with one public function, named like the graph. `graph` must not refer to other graphs.
+    """Returns a new module with one public function, named like the graph. `graph` must not refer to other graphs.
 
     `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs` become those of the function. The ops
     `beside` are copied into the module, except private functions without uses. `view` holds the graphs of structured
@@ -107,7 +107,7 @@ def lower(
 
 @cache  # collecting the patterns of all dialects takes 0.25 ms
 def _native(name: str) -> Callable[[Any], None]:
-    """A native pass over a function."""
+    """Returns a function that runs a native pass on a `func.func`."""
     manager = PassManager.parse(f"func.func({name})")
     manager.enable_verifier(False)
     return manager.run
@@ -128,10 +128,11 @@ def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> 
 def _to_function(
     graph: Graph, module: ir.Module, writer: ControlWriter | None
 ) -> tuple[ir.Operation, list[ir.Operation], dict[str, ir.ArrayAttr]]:
-    """The function, the ops at its end that hold its outputs in place of a return, and the attributes of its results.
+    """Writes a graph as a function that does not return its outputs yet. Instead, ops at its end read the outputs.
 
-    MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
-    thousands of outputs, it would take quadratic time.
+    Returns the function, these ops, and the attributes of the results. Each of these ops reads few outputs, because
+    MLIR's greedy driver visits all operands of an op whenever one of them is replaced: for a single return of thousands
+    of outputs, it would take quadratic time.
     """
     outputs = [y for y in graph.outputs if y is not None]
     inputs = [x.type for x in graph.inputs.values()]
@@ -155,7 +156,7 @@ def _to_function(
 
 
 def _return_held(function: IrOp, held: list[ir.Operation], described: dict[str, ir.ArrayAttr]) -> None:
-    """Replaces the ops that hold the outputs by a return. Sets the types and attributes of the results.
+    """Replaces the ops `held`, which read the outputs, by a return. Sets the types and attributes of the results.
 
     Simplification may find the static sizes of a dynamic output; the result's type then has these sizes.
     """
@@ -170,7 +171,7 @@ def _return_held(function: IrOp, held: list[ir.Operation], described: dict[str, 
 
 
 def _is_misread(definitions: Sequence[Definition]) -> bool:
-    """Whether StableHLO's simplification would miscompile any of these ops.
+    """Whether StableHLO's simplification would miscompile one of these ops, or crash on it.
 
     `definitions` are all ops with regions or without operands, and all concatenations. The pass has these faults:
     - it replaces a reduce over no dimensions by its operand and drops the initial value;

@@ -36,11 +36,11 @@ from tiduc.dialect.ops.shardy import (
     per_value,
 )
 
-ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
+ENTER = (TO_PARTS, "SPMDFullToShardShape")  # the calls of Shardy and of XLA
 LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
 Key = tuple[int, Any]  # a phase number, and the manual axes for a phase that holds parts
 FLAT = "all axes, and no region"
-FREE, WHOLE = (-1, None), (0, None)  # the keys of ops without operands, and of arguments
+FREE, WHOLE = (-1, None), (0, None)  # the key of ops without operands, and that of arguments
 MIXED = (
     "a value of a manual computation is read outside of it (as by a loop around it), "
     "or by a manual computation over other axes"
@@ -62,10 +62,9 @@ def manual_regions(function: IrOp) -> None:
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
-    """Whether some ops may be calls that represent Shardy's ops. `names` has the names of all ops, and `definitions` at
-    least the ops with regions.
+    """Whether the program may have calls that represent Shardy's ops. Faster than a walk over the lowered module.
 
-    This is faster than a walk over the lowered module.
+    `names` has the names of all ops, and `definitions` contains at least all ops with regions.
     """
     holders = {
         id(definition.source): definition.source
@@ -100,7 +99,7 @@ def _create(
 def _regions(block: ir.Block) -> None:
     """Sorts the ops of a block by phase, and moves ops on parts into regions."""
     *ops, end = operations(block)
-    keys: dict[Any, Key] = {}  # keys of values that are not in phase 0
+    keys: dict[Any, Key] = {}  # a value without an entry has the key WHOLE
     phases: dict[Key, list[Any]] = {}
     for op in ops:
         key = _key(op, keys)

@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import is_wide
 _PRODUCT = "stablehlo.dot_general"
 _PLACES = "broadcast_dimensions"
 
-# ---- products with the identity matrix -----------------------------------------------------------------------
+# ---- a product with an identity matrix is the other operand --------------------------------------------------
 
 
 def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
@@ -83,9 +83,9 @@ def _counts_along(x: IrValue) -> int | None:
 
 
 def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
-    """The product of x and an identity matrix, as x transposed and broadcast. None for other products.
+    """Emits the product of x and an identity matrix as x, transposed and broadcast. Returns None for other products.
 
-    The contracted dimension of x takes the place of the matrix's free dimension in the result.
+    In the result, the contracted dimension of x is where the other dimension of the identity matrix would be.
     """
     if not _multiplies_identity(op, unit):
         return None
@@ -112,13 +112,13 @@ def other_operand(op: IrOp, inner: IrOp) -> IrValue:
     return x
 
 
-# ---- products with ones ----------------------------------------------------------------------------------------
+# ---- a product with ones is a sum ------------------------------------------------------------------------------
 
 
 def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
-    """The product of x with an array of ones, as a sum: x, summed over its contracted dimensions and broadcast.
+    """Emits the product of x and an array of ones as a sum of x over its contracted dimensions, broadcast.
 
-    Sums of narrow floats stay products, which may add them up in a wider type.
+    Returns None for other products, and for products of narrow floats, which may be added up in a wider type.
     """
     x = other_operand(op, ones)
     types = [y.type.element_type for y in (*op.operands, op.result)]
@@ -135,7 +135,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
     return total if total.type == op.result.type else b.broadcast_in_dim(total, along, op.result.type)
 
 
-# ---- batches -------------------------------------------------------------------------------------------------
+# ---- repeated batches become rows, and summed batches are contracted -----------------------------------------
 
 
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
@@ -163,9 +163,10 @@ def _full_dimensions(spread: IrOp) -> dict[int, int]:
 
 
 def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
-    """The product, with the batches along which the second operand is repeated as rows of the first operand.
+    """Emits the product with fewer batches. Those along which the second operand is repeated become rows of the first.
 
-    None if the second operand is not repeated, or if the order of the result's dimensions would change.
+    Returns None if the second operand is not repeated or if a shape is dynamic. Also returns None if the order of the
+    result's dimensions would change.
     """
     equal = _equal_batches(op, spread)
     if not equal:
@@ -213,7 +214,7 @@ def _adds_batches(op: IrOp, product: IrOp) -> bool:
 
 
 def contracting_batches(op: IrOp, product: IrOp) -> IrValue | None:
-    """The product, changed to contract the batches that the reduction `op` sums."""
+    """Emits a product that contracts the batches that the reduction `op` sums. Returns None for other reductions."""
     if not _adds_batches(op, product):
         return None
     ip = ir.InsertionPoint(op)

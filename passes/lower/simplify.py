@@ -105,11 +105,11 @@ def _may_be_neutral(constant: IrOp) -> bool:
     return any(is_splat_of(value, type_, number) for number in _NUMBERS)
 
 
-# ---- rules ---------------------------------------------------------------------------------------------------
+# ---- each rule returns an equal value, or None if it does not apply ------------------------------------------
 
 
 def _neutral(op: IrOp, constant: IrOp) -> IrValue | None:
-    """The other operand, if `constant` is the op's neutral element and has the op's type."""
+    """The other operand, if `constant` is the op's neutral element and has the type of the result; else None."""
     value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
     return (
         products.other_operand(op, constant)
@@ -119,7 +119,7 @@ def _neutral(op: IrOp, constant: IrOp) -> IrValue | None:
 
 
 def _identity(op: IrOp, _: IrOp) -> IrValue | None:
-    """The value to which an identity simplifies an op, if it has the op's type."""
+    """The value to which an identity simplifies an op; None if there is none, or if its type differs from the op's."""
     if op.name == "stablehlo.add" and any(x.type != op.result.type for x in op.operands):
         return None
     equal = IDENTITIES[op.name](op, op.operands)
@@ -128,9 +128,9 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """The sum `op`, as a copy of `update` that updates the other term of the sum instead of zeros.
+    """Replaces the sum `op` by a copy of `update` that updates the other term of the sum instead of zeros.
 
-    Returns None if `update` is not one of the two kinds of updates of zeros that the rules of `add` replace.
+    Returns None unless `update` writes a slice of static shape into zeros, or is a scatter that adds to zeros.
     """
     if not _can_accumulate(op, update):
         return None

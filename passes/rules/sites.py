@@ -2,10 +2,10 @@
 return.
 
 A linear graph may need residuals of an op in another graph. It then contains a copy of that op with the residuals as
-further results. All copies share one call site: their operands and their base graph are equal, and lowering merges them
-into one op. When a view is linearized again, only the widest copy is linearized. Its tangents are also those of each
-copy whose results are its first results. Other copies, from linear graphs with respect to other inputs, have other
-residuals, and are linearized separately.
+further results. All copies share one call site: their operands are equal, their graphs extend one base graph, and
+lowering merges them into one op. When a view is linearized again, only the copy with the most results (the widest) is
+linearized. Its tangents also serve each copy whose results are its first results. Copies from linear graphs with
+respect to other inputs have other residuals, and are linearized separately.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from tiduc.passes.rules.registry import Tangents
 Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
 
 Sites = dict[Any, list["Copies"]]
-"""The copies at each call site."""
+"""Maps each call site to the copies at it."""
 
 _VALUE_NUMBERS = Cache[None, ValueNumbers]()
 

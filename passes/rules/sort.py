@@ -1,4 +1,4 @@
-"""sort: each tangent moves with its value. The comparator has no derivative."""
+"""sort: tangents are reordered like the values that they belong to. The comparator has no derivative."""
 
 from torch_mlir import ir
 
@@ -23,7 +23,7 @@ def sort(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 
 
 def _order(b: StablehloBuilder, op: Definition) -> Value:
-    """The original numbers of the sorted elements. The sort is emitted again, with the numbers as a further operand."""
+    """The original indices of the sorted elements. Emits the sort again, with the indices as a further operand."""
     at = numbers(b, op.operands[0])
 
     def fill(region: ir.Region) -> None:

@@ -58,7 +58,7 @@ class VectorSum:
 
 
 def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> list[VectorSum] | None:
-    """The sums through which vectors reach the outputs being linearized. None if they may reach them in another way."""
+    """The sums through which vectors reach the outputs. None if vectors may reach an output in another way."""
     scheduled, readers, outputs = b.engine.scheduled, b.engine.readers, b.engine.outputs
     forms = {values: Form(tuple(range(rank(values) - 1)), rank(values) - 1), **vectors}
     waiting, seen, last = list[int](), set[int](), -1
@@ -111,7 +111,7 @@ def _slopes(b: StablehloBuilder, values: Value, trail: Sequence[Definition]) -> 
     return slopes
 
 
-# ---- the terms of equal values -----------------------------------------------------------------------------
+# ---- these functions add the terms of equal values to the tangents -----------------------------------------
 
 
 def couple(
@@ -163,7 +163,7 @@ def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> 
 
 
 def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
-    """Flags of the vectors in a sum whose value a vector outside of it has, too. None for a sum over all vectors."""
+    """Flags the vectors in a sum whose value equals that of a vector outside. None for a sum over all vectors."""
     form = each.forms[0]
     first, count, size = form.start, shape(each.op.operands[0])[form.number], shape(equal)[-1]
     if count == size:
@@ -182,7 +182,7 @@ def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
 
 
 def zeros(b: StablehloBuilder, each: VectorSum, zero: Value, is_square: Sequence[bool]) -> Value:
-    """Flags of the vectors with singular value zero for which a sum has no derivative.
+    """Flags the vectors with singular value zero because of which a sum has no derivative.
 
     `zero` flags the values that are zero, and `is_square` says whether u and v are square. The sum has a derivative if
     its terms vanish to first order in the value. A sum of products of u and u^H (u square), or of v and v^H (v square),

@@ -27,7 +27,7 @@ class Unproven(Exception):
 
 
 class End(Enum):
-    """A result that need not be followed: a sum over vectors, or a value that needs no term for equal values."""
+    """A result at which the analysis stops: a sum over vectors, or a value that needs no term for equal values."""
 
     SUM = auto()
     HARMLESS = auto()
@@ -77,7 +77,7 @@ class Form:
 UNKNOWN = Form((), -1, is_known=False)
 
 
-# ---- facts about values ----------------------------------------------------------------------------------------
+# ---- these functions look for facts about values in the ops that compute them ----------------------------------
 
 
 def diagonal_mask(x: Value) -> tuple[int, int] | None:

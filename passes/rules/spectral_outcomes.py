@@ -26,7 +26,7 @@ Forms = Sequence[Form | None]
 
 
 def outcome(op: Definition, forms: Mapping[Value, Form]) -> Form | End:
-    """The form of an op's results. Raises `Unproven` if an operand depends on vectors, and no form is known."""
+    """The form of an op's results, or an `End`. Raises `Unproven` if an operand depends on vectors without a form."""
     given = [forms.get(x) for x in op.operands]
     read = [form for x in op.reads if (form := forms.get(x)) is not None]
     has_vectors = any(form.is_vectors for form in read)
@@ -54,7 +54,7 @@ def _only(form: Form | None) -> Form:
     return form
 
 
-# ---- elementwise ops ---------------------------------------------------------------------------------------
+# ---- these are rules of elementwise ops --------------------------------------------------------------------
 
 
 def _elementwise(op: Definition, forms: Forms) -> Form:
@@ -168,7 +168,7 @@ def _diagonal(op: Definition, forms: Forms) -> Form | None:
     return replace(x, other=pair[1 - pair.index(x.number)])
 
 
-# ---- ops that move elements --------------------------------------------------------------------------------
+# ---- these are rules of ops that move elements -------------------------------------------------------------
 
 
 def _same(op: Definition, forms: Forms) -> Form:
@@ -219,13 +219,13 @@ def _taken(op: Definition, forms: Forms) -> End:
     return End.HARMLESS
 
 
-# ---- sums --------------------------------------------------------------------------------------------------
+# ---- these are rules of reductions and contractions --------------------------------------------------------
 
 
 def _reduced(op: Definition, forms: Forms) -> Form | End:
     """The form of a sum along dimensions that the operand's form does not name.
 
-    A reduction of all values, without vectors, need not be followed.
+    Returns `End.HARMLESS` for a reduction over all eigenvalues or singular values.
     """
     if len(op.operands) != 2 or forms[1] is not None:
         raise Unproven

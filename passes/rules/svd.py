@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class VectorLayout:
-    """The kind of vectors that a singular value call computes, and the order of its results."""
+    """Whether a call computes singular vectors, and in which order and form it returns them."""
 
     vectors: bool
     transposed: bool
@@ -76,7 +76,7 @@ class VectorLayout:
         return VectorLayout(given["mode"] != ord("N"), False, False)
 
     def ordered(self, first: T, second: T) -> tuple[T, T]:
-        """(u, v) from the third and fourth results of a call, or the reverse."""
+        """Converts the third and fourth results of a call to (u, v), or (u, v) to the order of these results."""
         return (second, first) if self.transposed else (first, second)
 
 

@@ -1,7 +1,7 @@
 """triangular_solve: op(a) x = y, or x op(a) = y, where op(a) is a, its transpose or its adjoint.
 
-The op reads one triangle of a, and reads the diagonal unless it is assumed to be ones. The derivative in other elements
-is zero.
+The op reads one triangle of a, and reads the diagonal unless it is assumed to be ones. The derivative with respect to
+elements that the op does not read is zero.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.triangular_solve")
 def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """dx solves op(a) dx = dy - op(da) x, a system with the same a."""
+    """The tangent x' of the solution solves op(a) x' = y' - op(a') x, or x' op(a) = y' - x op(a')."""
     a, x, kind = op.operands[0], op.result, _kind(op)
     second = None
     if dx[0] is not None:

@@ -1,5 +1,5 @@
-"""Quantization rounds, so its derivative is zero. With an attribute, its tangent is that of the straight-through
-estimator.
+"""Quantization rounds, so its exact derivative is zero. It is differentiated only with an attribute, and then by the
+straight-through estimator:
 
     %q = stablehlo.uniform_quantize %x {tidu.straight_through} : ...    dq = dx where x is in the range of the type,
                                                                        and 0 where it saturates
@@ -27,7 +27,7 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 
 @linearize("stablehlo.uniform_quantize")
 def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """The tangent of x where x is in range, zero elsewhere.
+    """The tangent is that of x where x is in range, and zero elsewhere.
 
     The range ends at the values that result from quantizing and dequantizing -inf and inf.
     """

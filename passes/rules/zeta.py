@@ -3,7 +3,7 @@
 The derivative in q is -s zeta(s + 1, q). For large q, where the expansion of zeta(s + 1, q) underflows early, it is
 computed as -(s - 1) zeta(s, q) (1 / q + 1 / (2 q^2)). CHLO has no op for the derivative in s, so the rule linearizes
 the Euler-Maclaurin expansion (DLMF 2.10.1). The result is accurate in f64 for q > 0. It is NaN for q < 0, because the
-rule computes log(q). With a = q + N,
+rule computes log(q). With a = q + N, the expansion is
 
     sum_(k < N) (q + k)^(-s) + a^(-s) (a / (s - 1) + 1/2 + sum_(j > 0) B_2j / (2j)! s (s + 1)...(s + 2j - 2) a^(1 - 2j))
 """

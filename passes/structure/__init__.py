@@ -5,7 +5,7 @@
     loops.py, steps.py                  emit: a loop for each cluster, around one iteration
     segmented.py, checkpointed.py       emit loops that recompute their residuals, by segments or from checkpoints
     records.py                          the arrays that a loop writes for later loops
-    slots.py, while_loops.py, scope.py  parts: cotangents of array entries, `stablehlo.while`, the graph being built
+    slots.py, while_loops.py, scope.py  help to emit: cotangents of array entries, `stablehlo.while`, the new graph
 
 Emission reads the plan and never changes it. docs/control_flow.md says which file to open for a change.
 

@@ -45,7 +45,7 @@ _MAX_ITERATIONS = 2**31
 
 @dataclass(frozen=True)
 class Level:
-    """One iteration of fused loops with one direction. It reads iterations of `below`, which have the other direction.
+    """One iteration of fused loops that run in one direction. It reads iterations of `below`, which run in the other.
 
     `graph` maps (number, carries, carries below, values from outside) to (next carries, recorded values). `places` are
     the carries of these loops. `slots` is the largest number of checkpoints at any time.
@@ -139,8 +139,8 @@ def _emit_sweep(
 ) -> list[Any]:
     """Emits a loop over the iterations from `ends[0]` to before `ends[1]`. Returns its last carries, then its records.
 
-    The level below recomputes these iterations from the iteration that it has `reached`. In its direction, the reached
-    iteration is the first of them or comes before them.
+    Each iteration of this loop reads the same iteration of the level below, which is recomputed. The recomputation
+    starts from `reached`, which in the direction of the level below is the first of these iterations or an earlier one.
     """
     loop = Iteration(scope)
     inner, k, carried = loop.b, loop.carry(ends[0].type), loop.carries(state)

@@ -26,8 +26,8 @@ from tiduc.passes.rules.registry import OpSet
 class Member:
     """All ops of one call site. They become one op.
 
-    `records` has the record of each op. `used` maps the number of a result to its readers: ops, or None for an output
-    of the graph.
+    `records` maps each op to its record, a `Branches` or a `Loop`. `used` maps the index of a result to its readers.
+    A reader is an op, or None for an output of the graph.
     """
 
     records: dict[Definition, Any]
@@ -40,12 +40,15 @@ class Member:
 
 
 MemberResult = tuple[Member, int]
-"""A result of a member, which is a carry or a sequence: the member, and the number of the result."""
+"""A result of a member: the member, and the index of the result. A result of a loop is a carry or a sequence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Members that are fused into one op. `is_separated`: they depend on the values `separated` of `fuse`."""
+    """Members that are fused into one op.
+
+    `is_separated` says whether they depend on the values `separated` that were passed to `fuse`.
+    """
 
     number: int
     is_separated: bool
@@ -102,7 +105,7 @@ class Fusion:
         placed: dict[Any, None] = {}
         begun: set[Any] = set()
         for first in self.order:
-            if first not in cluster_of:  # the operands of the member have been placed before it
+            if first not in cluster_of:  # its operands have been placed before it
                 placed[first] = None
                 continue
             stack: list[Any] = [cluster_of[first]]
@@ -131,7 +134,7 @@ def fuse(
     outputs: Sequence[Value],
     separated: Collection[Value],
 ) -> Fusion:
-    """The clusters of a graph with the ops `order`.
+    """Finds the clusters of a graph with the ops `order`.
 
     Ops that depend on the values `separated` are not fused with ops that do not.
     """
@@ -139,7 +142,7 @@ def fuse(
     return Fusion(order, _find_clusters(order, members, places, set(separated)), places)
 
 
-# ---- members -------------------------------------------------------------------------------------------------
+# ---- the ops of each call site form a member -----------------------------------------------------------------
 
 
 def _find_members(
@@ -204,7 +207,7 @@ def _sum(b: StablehloBuilder, type_: ir.Type) -> Graph:
 
 
 def _site_key(record: Branches | Loop) -> tuple[int | Value | tuple[Value, ...] | None, ...]:
-    """A hashable key: ops may become one op only if their keys are equal, and `_can_be_one_op` holds."""
+    """A hashable key. Two ops become one op only if their keys are equal and `_can_be_one_op` is true."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
@@ -244,7 +247,7 @@ _VALUE_NUMBERS = Cache[bool, ValueNumbers]()
 """The value numbers of a view's graphs. The key is the argument `copied` of `ValueNumbers`."""
 
 
-# ---- clusters ------------------------------------------------------------------------------------------------
+# ---- the members are grouped into clusters -------------------------------------------------------------------
 
 
 def _find_clusters(
@@ -253,10 +256,10 @@ def _find_clusters(
     places: Mapping[Value, MemberResult],
     separated: set[Value],
 ) -> list[Cluster]:
-    """Adds each member to a cluster: one whose results it reads iteration by iteration, or a new one.
+    """Adds each member to a cluster whose results it reads iteration by iteration, or to a new cluster.
 
-    The member's other operands must not depend on the cluster. Extends `separated` by all values that depend on it.
-    Sets of clusters are bit masks of their numbers.
+    The member's other operands must not depend on the cluster. Extends the set `separated` by all values that depend on
+    its values. In this function, a set of clusters is a bit mask of their numbers.
     """
     if all(is_call(member.record) for member in members):  # since each call is a cluster of its own
         return [Cluster(i, False, [member]) for i, member in enumerate(members)]

@@ -1,7 +1,8 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says.
 
-`_emit_stacked` emits a loop that recomputes no residuals. It reads residuals of other loops from stacks, or is fused
-with these loops if the direction is equal. `segmented.py` and `checkpointed.py` emit loops that recompute residuals.
+`_emit_stacked` emits a loop that recomputes no loops of the opposite direction. It reads residuals of other loops from
+stacks, or is fused with loops of the same direction. The emitters in `segmented.py` and `checkpointed.py` recompute
+loops of the opposite direction.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while,
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
-    """Emits the loop of a cluster, and records its results in the scope."""
+    """Emits the loop of a cluster, unless its trip count is 0. Records the results of the loop in the scope."""
     _give_invariants(scope, cluster)
     plan = scope.plan.loops[cluster]
     if plan.trip_count_source is not None:

@@ -181,7 +181,7 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
     return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"
 
 
-# ---- recomputed loops ----------------------------------------------------------------------------------------
+# ---- these functions decide which loops are recomputed -------------------------------------------------------
 
 
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
@@ -227,7 +227,7 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
     return fusion.cluster_of[at[0]]
 
 
-# ---- stored values -------------------------------------------------------------------------------------------
+# ---- these functions decide which values are stored ----------------------------------------------------------
 
 
 def _stacked(
@@ -270,7 +270,7 @@ def _recomputed_from(
     return tuple(dict.fromkeys(fusion.places[x] for x in sequences if x in fusion.places))
 
 
-# ---- trip counts ---------------------------------------------------------------------------------------------
+# ---- these functions find trip counts, or bounds of them -----------------------------------------------------
 
 
 def _trip_count(cluster: Cluster) -> int | None:

@@ -20,9 +20,9 @@ class Records:
     stacks hold the fewest bytes from which cheap ops recompute the elements.
 
     Checkpoints are the carries on entry to each segment, one entry per segment. Each iteration writes the carries that
-    it reads to the entry of the next segment start, its own included. The first iteration of a segment thus writes its
-    entry last. A forward loop writes segment j to entry j, and a backward loop to entry j + 1. An entry that no
-    iteration writes holds the initial carries.
+    it reads to the entry of the next segment, and the first iteration of a segment to the entry of that segment. This
+    iteration is the last to write the entry. A forward loop stores segment j in entry j, and a backward loop in entry
+    j + 1. An entry that no iteration writes holds the initial carries.
 
     `stacked` are the values of an iteration that are stacked. `values` are these values, then the checkpoints.
     """

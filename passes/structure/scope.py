@@ -20,8 +20,8 @@ from tiduc.passes.structure.plan import Plan
 class Scope:
     """The state while one graph is emitted as its plan says.
 
-    `b` builds the new graph, and `local` maps values of the old graph to values of the new graph. `structured`
-    structures a closed graph. Emitted loops store residuals, trip counts and checkpoints here for later loops:
+    `b` builds the new graph, and `local` maps values of the old graph to values of the new graph. `structured` lowers
+    the control flow in a closed graph. Emitted loops store residuals, trip counts and checkpoints here for later loops:
     `residuals` maps a sequence to `steps.Residuals`, and `checkpoints` maps the carries of a cluster to arrays.
     """
 
@@ -41,7 +41,7 @@ class Scope:
         return private_builder(self.view, self.opset, prefix)
 
     def closed(self, wanted: Sequence[Value | ir.Type], given: Sequence[Value], name: str = "F") -> Graph:
-        """The closed and structured graph that computes `wanted` from `given`."""
+        """Builds a closed graph that computes `wanted` from `given`, and lowers the control flow in it."""
         return self.structured(close(self.view, wanted, given, self.opset, name=name))
 
     def inlined(self, b: StablehloBuilder, graph: Graph, arguments: Sequence[Value]) -> list[Value]:

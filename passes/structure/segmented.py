@@ -145,7 +145,7 @@ def _sweep(
 
 
 def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], reverse: bool) -> list[Value]:
-    """The values of the other direction that are in `wanted`, or that ops of this direction read for `wanted`."""
+    """The values from loops of the other direction that are in `wanted`, or that ops of this direction read for it."""
     way = step.backwards.get
     read = list(wanted)
     for op in scope.view.schedule(wanted):
@@ -155,7 +155,7 @@ def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], rev
 
 
 def _without_stack(step: ClusterIteration, own: Sequence[Value], starts: Starts) -> set[Value]:
-    """The values that need no stack: outer values, the sweep's own carries, and values computed from either."""
+    """The values that need no stack: outer values, the sweep's carries, and values computed from only these."""
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)
     for op in step.b.graph.definitions:

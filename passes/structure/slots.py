@@ -1,4 +1,4 @@
-"""Removes carries and sums of cotangents if each iteration of a backward loop reads or writes one slot of them.
+"""Removes carries, and sums of cotangents, of which each iteration of a backward loop uses only its own slot (slice).
 
 Consider ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
 ys, and sets it to zero, because the update overwrote the slot. If no two iterations use the same slot, no iteration
@@ -59,7 +59,7 @@ def _is_read_once_per_slot(
 
 
 def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
-    """Replaces an addition to one slot of a carry by a write, if slots are zero before and disjoint."""
+    """Replaces an addition to a slot of a carry by a write, if the iterations add to disjoint slots of zeros."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return

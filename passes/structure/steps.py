@@ -68,7 +68,7 @@ class Residuals:
             local = reader.recomputed[self] = (
                 self.free_inputs(reader.b, reader.number, reader.loop.read) | stacks
             )
-            # Copies all wanted values at once; dead values are removed later.
+            # Inlines the computation of all wanted values at once, not only of this one; dead ops are removed later.
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 

@@ -1,9 +1,10 @@
 """structure: lowers the loops, branches and calls of a flat graph to StableHLO's control flow.
 
-    W:  x' = while x0                        one loop: carries x, and r of each iteration in a stack;
-    P:  x', rs = loop x0          ->         one loop that runs backwards: reads the stack
+    W:  x' = while x0                        one loop that returns x' and the stack of residuals
+    P:  x', rs = loop x0          ->         one loop that runs backwards, and reads the stack
     T:  ct = loop reversed ct0, rs
 
+W is a loop of the program, P the same loop with a sequence of residuals rs, and T the transposed loop, which reads rs.
 A `tidu.loop` reads and returns *sequences*, one element per iteration; a `stablehlo.while` cannot. This stage removes
 sequences. Ops of one call site become one op, which returns only the results that are read. Loops that run in lockstep
 in one direction are fused, and so are branches with one index. Fused ops read each other's values directly. Between
@@ -58,7 +59,9 @@ def structure(
     separated: Collection[str] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Graph:
-    """The flat graph with loops as ops `stablehlo.while`. A graph without control flow is returned unchanged.
+    """Lowers the loops, branches and calls of a flat graph, and returns the new graph.
+
+    A graph without control flow is returned unchanged.
 
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
     precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` has
@@ -78,7 +81,7 @@ def structure(
 
 
 def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
-    """The structured form of a closed graph of the view, cached in the view."""
+    """Lowers the control flow in a closed graph. Returns the new graph, which is cached in the view."""
     results = _STRUCTURED.of(view)
     result = results.get((graph, memory))
     if result is None:
@@ -112,7 +115,7 @@ def _build(
     chosen: Mapping[int, str] = MappingProxyType({}),
     reuses_ops: bool = False,
 ) -> Graph:
-    """Builds the structured graph. With `reuses_ops`, it keeps the inputs, and the ops whose operands do not change."""
+    """Builds the lowered graph. With `reuses_ops`, it keeps the inputs, and the ops whose operands do not change."""
     local: dict[Value, Value] = _Replacements()
     if reuses_ops:
         b.graph.inputs = dict(graph.inputs)
@@ -154,7 +157,7 @@ def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value
     return tuple([local[x] for x in op.operands]), tuple([local[x] for x in op.captures])
 
 
-# ---- branches and calls --------------------------------------------------------------------------------------
+# ---- these functions emit fused branches and calls -----------------------------------------------------------
 
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
