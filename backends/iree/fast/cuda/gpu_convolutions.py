@@ -1,9 +1,10 @@
-"""gpu_convolutions: convolutions on NVIDIA's GPUs as products of the kernel with the image's windows (im2col).
+"""gpu_convolutions: on NVIDIA's GPUs, computes a convolution as a matrix product of the kernel and patches (im2col).
 
     y[o, (n, p)] = sum over s of w[o, s] patches[s, (n, p)],  s = (feature, offset in the window)
 
-One kernel copies the windows to the matrix `patches`. The pass `gpu_products` rewrites the product. IREE's own
-convolutions read the image from global memory for each multiplication, and take 10 to 20 times as long.
+Each column of the matrix `patches` is a copy of one window: the window at position p of example n. The pass
+`gpu_products` later rewrites the product. IREE's own convolutions read the image from global memory for each
+multiplication, and take 10 to 20 times as long.
 """
 
 import math
@@ -23,7 +24,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
-"""The largest matrix of patches for which a convolution is rewritten, in bytes."""
+"""The most bytes of the matrix `patches` of a rewritten convolution."""
 
 
 @slow(
@@ -37,7 +38,11 @@ def gpu_convolutions(module: ir.Module | IrOp) -> int:
 
 
 def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Computes a convolution as a product. Returns None for groups, and for small or too large products."""
+    """Computes a convolution as a product.
+
+    Returns None if the convolution has groups, if the product is small, or if `patches` would need too much memory.
+    Also returns None for types other than f32, f16 and bf16.
+    """
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
         return None
@@ -51,7 +56,7 @@ def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _without_holes(b: Emitter, c: Convolution) -> Convolution:
-    """An equivalent convolution without base dilation: a pad stores the zeros between the elements of the image."""
+    """Returns an equal convolution without base dilation: a pad puts the zeros between the elements of the image."""
     if math.prod(c.window.base) == 1:
         return c
     interior = [0] * len(shape(c.x))

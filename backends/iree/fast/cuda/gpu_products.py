@@ -1,4 +1,4 @@
-"""gpu_products: matrix products on NVIDIA's GPUs, with tiles in shared memory, and with long sums divided into parts.
+"""gpu_products: on NVIDIA's GPUs, computes matrix products in tiles in shared memory, and divides long sums into parts.
 
     %0 = dot_general %x, %y : (128x3072, 3072x768)
     ->
@@ -30,7 +30,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
-"""The names of the loops over parts of a sum, rows, columns and terms. The other loops run over batch dimensions."""
+"""The names of the loops over the parts of a sum, over rows, over columns, and over the terms of a part.
+
+The other loops run over batch dimensions.
+"""
 
 
 _INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"
@@ -49,7 +52,7 @@ def gpu_products(module: ir.Module) -> int:
 
 
 def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Computes a product with the best tile. Returns None if `Product` does not support it, or if it is in a kernel."""
+    """Computes a product with the best tile. Returns None if `Product` does not support it, or if a kernel has it."""
     product = None if is_directly_in(op, KERNEL) else Product.of(op)
     if product is None:
         return None
@@ -61,7 +64,10 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> IrValue:
-    """Emits the product as a loop nest: over batch dimensions and parts of size above 1, rows, columns and terms."""
+    """Emits the product as a `linalg.generic` with one loop for each of: batch dimensions, parts, rows, columns, terms.
+
+    Batch dimensions of size 1 have no loop. Parts have one only if there are several; then a second op adds the parts.
+    """
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
     sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
@@ -69,7 +75,10 @@ def _emit(
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
     def operand(v: IrValue, side: int) -> tuple[IrValue, list[str]]:
-        """Reshapes an operand so that each dimension is indexed by one loop. Returns it and the names of the loops."""
+        """Pads an operand to whole tiles, and reshapes it so that one loop indexes each dimension.
+
+        Returns the operand, and the name of the loop for each of its dimensions.
+        """
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
         }
@@ -94,9 +103,10 @@ def _emit(
 
 
 def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> ir.Attribute:
-    """IREE's `compilation_info` for a product with this tile. The first `outer` loops have tiles of size 1.
+    """Returns IREE's attribute `compilation_info` for a product with this tile.
 
-    `of` has the numbers of rows and columns of the product.
+    The first `outer` loops have tiles of size 1. `of` maps the names of loops to their sizes. `operand` is the element
+    type of the operands.
     """
 
     def sizes(first: int, *last: int) -> str:

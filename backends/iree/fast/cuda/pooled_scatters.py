@@ -3,7 +3,7 @@
     %0:2 = reduce_window(%x, reshape (iota 25))    the greatest element of each window of 3x3, and its index in 5x5
     %1 = scatter(%z, %0#1, %dy)                    adds each window's cotangent to that element
     ->
-    %1 = %z + the sum over the 9 offsets k in a window of pad (select %0#1 = index of the element at k, %dy, 0)
+    %1 = %z + the sum, over the 9 offsets k in a window, of pad (select (%0#1 == index of the element at k), %dy, 0)
 
 Each window chooses one of its own elements, so an element receives updates only from the windows that contain it.
 IREE's scatter would apply all updates in one thread of the GPU.
@@ -32,9 +32,9 @@ from tiduc.passes.rules.selection import selects
 class Chosen(NamedTuple):
     """For each window over an array of shape `sizes`, the element that the window chooses.
 
-    `numbers` has the row-major index of this element for each window. It is the initial value `none` for a window that
-    chooses no element. The scatter then adds the window's update at index `instead`, or drops the update if that index
-    is out of range.
+    For each window, `numbers` has the row-major index of the chosen element. If a window chooses no element, `numbers`
+    has `none`, the initial value of the reduce_window. The scatter adds the update of such a window at the index
+    `instead`, or drops the update if `instead` is out of range.
     """
 
     numbers: IrValue
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
 def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes a scatter as a sum over the offsets in a window.
 
-    Returns None unless the indices of the scatter are indices of elements that windows choose.
+    Returns None unless the scatter adds scalars at the indices of elements that windows choose, and windows are small.
     """
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":
         return None
@@ -72,9 +72,10 @@ def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _chosen(indices: IrValue) -> Chosen | None:
-    """The windows that choose a scatter's indices. Returns None unless the indices come from a `reduce_window`.
+    """Returns the elements that the windows of a `reduce_window` choose, if their indices are a scatter's indices.
 
-    The indices may be reshaped, and clamped to a range that contains the indices of all elements.
+    The indices may be reshaped, and clamped to a range that contains the indices of all elements. Returns None for
+    other indices.
     """
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
@@ -102,7 +103,7 @@ def _chosen(indices: IrValue) -> Chosen | None:
 
 
 def _limit(x: IrValue | None, otherwise: int) -> int | None:
-    """The number x, a limit of a clamp. Returns `otherwise` if x is None (no clamp), and None if x is not constant."""
+    """Returns a limit x of a clamp as a number: `otherwise` if x is None (no clamp), None if x is not constant."""
     if x is None:
         return otherwise
     number = constant_splat(x)

@@ -2,14 +2,14 @@
 
     %r = while(%s = %0) { %t = dynamic_update_slice %s, %row, %i; return %t }
     ->  module attributes {stream.topology = ...}
-        %1 = a mark of %0 (`marks.py`)                              a new array, which only the loop uses
+        %1 = a copy of %0 (a mark, see `marks.py`)                  a new array, which only the loop uses
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
 IREE does not know which device holds a loop's carries, and copies a whole carry before each read or update, as if it
 were on another device. The topology says that the device shares memory with itself, so IREE omits these copies.
 
-With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
-loops of a module:
+With the topology, IREE updates a carry in place even if other values share its memory, so that their readers would get
+wrong values. This pass therefore rewrites all loops of a module that the host runs:
 
 - A carry is updated in place if a chain of updates leads from it to its next value, and only the next update of the
   chain reads it. The carry's initial value is first copied to an array that IREE never merges with others.
@@ -46,7 +46,10 @@ with itself."""
 )
 @stage
 def carries_in_place(module: ir.Module) -> int:
-    """Rewrites, in place, the loops that the host runs. Returns the number of loops, or 0 if none was rewritten."""
+    """Lets the loops that the host runs update their carries without copies. Changes the module.
+
+    Returns the number of these loops, or 0 if the module was not changed because `IN_PLACE` has a reason against it.
+    """
     ops = [op for function in functions_in(module) for op in on_host(function)]
     loops = [op for op in ops if op.name == "stablehlo.while"]
     if not loops or IN_PLACE.against(loops[0]):  # the answer is the same for all loops of a module
@@ -67,13 +70,13 @@ def carries_in_place(module: ir.Module) -> int:
     return len(loops)
 
 
-# ---- carries that a loop updates in place ------------------------------------------------------------------------
+# ---- find the carries that a loop updates in place ---------------------------------------------------------------
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether each array of a carry's chain has a single reader: the next update, or the terminator for the last array.
+    """Whether each array in the chain of carry i has one reader: the next update or, for the last, the terminator.
 
-    False for a chain without updates, and for a dynamic shape.
+    False for a chain without updates, for a dynamic shape, and if the loop's condition reads the carry.
     """
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
@@ -84,7 +87,7 @@ def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
 
 
 def _chain(loop: IrOp, i: int) -> list[IrValue]:
-    """Carry i as an argument of the body, followed by the results of the updates that lead to its next value."""
+    """Returns carry i as an argument of the body, then the results of the updates that lead to its next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]

@@ -1,4 +1,4 @@
-"""`Counter`: a loop-carried value that grows by a constant in each iteration. `trip_count` derives trip counts."""
+"""`Counter`: a loop-carried value to which each iteration adds a constant. `trip_count` derives a loop's trip count."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from tiduc.dialect.shapes.types import element
 _WIDTH = 32
 """The fewest bits of a counter. With fewer bits, the sum of a counter and a size could overflow."""
 _MOST = 2**31 - 1
-"""The most iterations of a loop whose trip count is known."""
+"""The largest trip count that `trip_count` returns."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Counter:
 def trip_count(loop: IrOp) -> int | None:
     """The trip count of a loop whose condition compares a counter with a constant.
 
-    Returns None for other loops, and if the trip count exceeds `_MOST` or the counter would overflow.
+    Returns None for other loops, if the counter does not move toward the constant, if the trip count exceeds `_MOST`,
+    and if the counter would overflow.
     """
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
@@ -57,7 +58,7 @@ _SWAPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 def _count(counter: Counter, direction: str, limit: int) -> int | None:
     """The number of iterations until the comparison of a counter with `limit` is false for the first time.
 
-    Returns None if the counter does not move toward the limit.
+    Returns None if the counter does not move toward the limit, and for the directions EQ and NE.
     """
     start, step = counter.start, counter.step
     ways = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
@@ -68,9 +69,9 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
 
 
 def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
-    """The index of the carry that counts iterations from zero up to a limit, and the limit.
+    """Returns the index of the carry that counts iterations from zero up to a limit, and the limit.
 
-    Returns (None, None) unless the loop's condition is that such a counter is less than a value from outside.
+    Returns (None, None) unless the loop's condition is that such a counter is less than a limit from outside the block.
     """
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
@@ -84,15 +85,16 @@ def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
 
 
 def counter_of(loop: IrOp, i: int) -> Counter | None:
-    """Carry i of a loop as a counter. Returns None if the start or the step is unknown, or if the step is 0."""
+    """Returns carry i of a loop as a `Counter`, or None if its start or step is unknown, or if its step is 0."""
     start, step = constant_splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
 def step_of_carry(loop: IrOp, i: int) -> int | None:
-    """The constant that each iteration adds to carry i. Returns None unless the carry is a counter's type (`is_index`).
+    """Returns the constant that each iteration adds to carry i of a loop: 0 if the carry does not change.
 
-    Also returns None if an iteration changes the carry in another way than by adding or subtracting a constant.
+    Returns None if the carry's type is not a counter's type (`is_index`), or if an iteration does anything else with
+    the carry than to add or subtract a constant.
     """
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]

@@ -1,9 +1,11 @@
-"""Replaces ops that IREE cannot compile in kernels: conditionals, gathers of one slice, and pads. Also removes marks.
+"""Replaces ops that IREE cannot compile in kernels (single dispatches): conditionals, gathers of one slice, and pads.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
     gather of one slice                           ->    dynamic_slice
     pad                                           ->    concatenate
     a mark of x (`emit/marks.py`)                 ->    x
+
+A mark is a copy that IREE merges with no other array. A kernel rarely needs it (see `is_needless_mark`).
 
 IREE's compiler fails on a conditional in a kernel if its results are arrays. If the branches are cheap, all branches
 are computed instead, and selects choose among their results. This is equivalent, because the branches have no side
@@ -34,7 +36,7 @@ _WORK = 2**14
 
 
 def is_cheap(op: IrOp) -> bool:
-    """Whether the work of all branches of a conditional together is at most `_WORK`, and no branch has a loop."""
+    """Whether all branches of a conditional together have at most `_WORK` of work, no loop, and only static shapes."""
     inner = outer_first(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -43,7 +45,7 @@ def is_cheap(op: IrOp) -> bool:
 
 
 def work_of(op: IrOp) -> int:
-    """The cost of an op: the multiplications of a `dot_general`, or the elements that any other op computes."""
+    """The cost of an op: the multiplications of a `dot_general`, or the number of elements of another op's results."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
@@ -63,7 +65,7 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 def is_one_slice(op: IrOp) -> bool:
     """Whether an op is a gather of one slice. An earlier pattern has clamped its index (`faults/indexing.py`).
 
-    Only kernels replace such a gather: outside of kernels, a dynamic_slice would make the host wait for the index.
+    Only kernels replace such a gather: outside of kernels, the host would wait for the index of the dynamic_slice.
     """
     if op.name != GATHER:
         return False
@@ -99,12 +101,12 @@ def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
 
 
 def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
-    """Replaces a mark by the value that it copies. Returns None if the op is not a mark, or if the mark is needed."""
+    """Replaces the select of a mark by the value that the mark copies. Returns None unless `is_needless_mark`."""
     return [before_mark(select.results[0])] if is_needless_mark(select) else None
 
 
 def is_needless_mark(select: IrOp) -> bool:
-    """Whether an op is a mark that a kernel does not need: no reader is a loop or updates the mark's array in place.
+    """Whether a select is a mark that a kernel does not need: no reader is a loop or updates the mark's array in place.
 
     A mark keeps IREE from merging arrays of different dispatches, but a kernel is one dispatch. Barriers are removed
     from kernels, so the readers of a barrier's result count as readers of the mark.
@@ -121,7 +123,7 @@ def is_needless_mark(select: IrOp) -> bool:
 
 
 def _behind_barriers(x: IrValue) -> list[IrValue]:
-    """The results of the barriers that read x which are equal to x."""
+    """For each barrier that reads x, the result that is equal to x."""
     return [use.owner.results[use.operand_number] for use in x.uses if use.owner.name == BARRIER]
 
 

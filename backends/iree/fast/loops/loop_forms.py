@@ -7,9 +7,10 @@ loop-carried values. If the whole loop is one dispatch, a kernel, it has none of
 into a kernel, the host may count its iterations, and the loop may update its loop-carried values in place. A loop can
 have both of these forms.
 
-`plan.py` chooses the forms for a whole program. The first attempts turn the loops that fit into kernels, and do not
-change other loops. If IREE rejects the kernels, or if no loop fits, later attempts make the host count iterations. The
-first of these also updates loop-carried values in place; if IREE rejects the program, the next one does not.
+`plan.py` chooses the forms for a whole program, and chooses again if IREE rejects the program. It first turns the loops
+that fit into kernels, and does not change other loops. If no loop fits, or if IREE rejects the kernels, it makes the
+host count iterations instead, and loops update loop-carried values in place. If IREE rejects this too, loops copy these
+values.
 """
 
 import math
@@ -54,7 +55,7 @@ _WRITERS = "insert", "transfer_write"
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """The reason why a loop cannot be a kernel, or "". Checks its ops, its bytes on the stack, and its array count."""
+    """Returns the reason why a loop cannot be a kernel, or "": its ops, its bytes on the stack, or its many arrays."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, outer_first(loop)
@@ -80,7 +81,7 @@ def _against_kernel(loop: ir.Operation) -> str:
 
 
 def _against_in_kernel(op: ir.Operation) -> str:
-    """The reason why an op of a loop cannot be in a kernel, or "". The sizes of its arrays are not checked."""
+    """Returns the reason why an op of a loop cannot be in a kernel, or "". Does not check the sizes of its arrays."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
         return "it contains a dispatch that several threads run" if divided else ""
@@ -132,9 +133,9 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[IrValue]:
-    """The initial values of a loop and the values from outside that its regions read.
+    """Returns the initial values of a loop, and the values from outside that its regions read, without constants.
 
-    Constants and the hidden numbers of needless marks (`is_needless_mark`) are excluded.
+    Also omits the hidden numbers of needless marks, because `kernel_forms.without_mark` removes these marks.
     """
     selects = outer_first(loop, ("stablehlo.select",))
     needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}
@@ -148,9 +149,10 @@ def wanted(loop: IrOp) -> list[IrValue]:
 
 
 def _is_table(x: IrValue) -> bool:
-    """Whether the dispatch reads a constant as an array: not a splat, and large or of a type that is converted.
+    """Whether the dispatch reads a constant from memory as an array, not as a part of the code.
 
-    `signed_carries` converts predicates and unsigned integers.
+    It does if the constant is no splat, and is large or of a type that `signed_carries` converts (predicates and
+    unsigned integers).
     """
     converted = is_boolean(x) or is_unsigned(x)
     return (converted or _size(x) > _INLINED) and constant_splat(x) is None
@@ -160,7 +162,7 @@ def _is_table(x: IrValue) -> bool:
 
 
 def _against_counting(loop: ir.Operation) -> str:
-    """The reason why `loops_by_count` should not rewrite a loop, or ""."""
+    """Returns the reason why `loops_by_count` should not rewrite a loop, or ""."""
     count = trip_count(loop)
     if count is None:
         return "its trip count is unknown"
@@ -174,7 +176,7 @@ def _against_counting(loop: ir.Operation) -> str:
 
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
-    """The reason why loops must not update carries in place, or "".
+    """Returns the reason why the loops of the module that contains `loop` must not update carries in place, or "".
 
     The answer is the same for all loops of a module, because IREE omits either all copies in a module or none.
     """
@@ -210,7 +212,10 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _sources(y: IrValue) -> list[IrValue]:
-    """The values that may share memory with y: operands of its op with the size of y. Empty if y is a new array."""
+    """The values with which y may share memory: `may_be` for control flow, else the operands of its op of equal size.
+
+    The list is empty if y is always a new array.
+    """
     if (op := definition(y)) is None or op.name in _NEW:
         return []
     return may_be(y) if op.name in CONTROL else [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
@@ -229,7 +234,7 @@ def _writes_to_captured(op: IrOp) -> bool:
     )
 
 
-# ---- the table -----------------------------------------------------------------------------------------------------
+# ---- `FORMS` lists the forms ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def loops_by_count(module: ir.Module) -> int:
 def _rewritten(loop: ir.Operation) -> bool:
     """Replaces a loop by a loop that counts from zero. Returns whether the loop was replaced.
 
-    The loop is kept if `COUNTED.against` gives a reason.
+    It is not replaced if its trip count is unknown, or if `COUNTED.against` gives another reason.
     """
     count = trip_count(loop)
     if count is None or COUNTED.against(loop):
@@ -66,7 +66,7 @@ def _rewritten(loop: ir.Operation) -> bool:
 
 
 def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, IrValue]:
-    """Emits the values of a loop's counters in iteration t, `start + step * t`. Returns them by carry index."""
+    """Emits the value `start + step * t` of each counter of a loop in iteration t. Returns them by carry index."""
     values = {}
     for i, counter in counters.items():
         type_ = loop.operands[i].type

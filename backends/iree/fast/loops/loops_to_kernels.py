@@ -8,8 +8,8 @@ the new carries (loop-carried values) are copied over the old ones. The pass emi
 allocate memory for new arrays while a dispatch runs.
 
 `loop_forms.py` decides which loops fit into a kernel: for example, intermediate arrays must fit on the stack. A loop
-that writes too many arrays may fit after `packing.py` has joined arrays. If IREE fails to compile a kernel, a later
-attempt of `plan.py` compiles the program without this pass.
+that writes too many arrays may fit after `packing.py` has joined arrays. If IREE fails to compile a kernel, `plan.py`
+has the program compiled again without this pass.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from tiduc.dialect.shapes.types import element, shape
 )
 @stage
 def loops_to_kernels(module: ir.Module | IrOp) -> int:
-    """Moves each loop that fits into a kernel into a dispatch, in place. Returns the number of these loops.
+    """Makes each loop that fits one dispatch, a kernel. Changes the module; returns the number of these loops.
 
     The patterns for CPUs (`apply_patterns`) must have been applied to the module.
     """
@@ -48,7 +48,10 @@ def loops_to_kernels(module: ir.Module | IrOp) -> int:
 
 
 def _within(op: IrOp) -> int:
-    """Moves the outermost loops in an op that fit into kernels into dispatches. Returns the number of these loops."""
+    """Makes each loop in an op that fits a kernel. If a loop does not fit, does this for the loops inside it.
+
+    Returns the number of new kernels.
+    """
     count = 0
     for region in op.regions:
         for block in region.blocks:
@@ -62,13 +65,13 @@ def _within(op: IrOp) -> int:
     return count
 
 
-# ---- choosing loops ---------------------------------------------------------------------------------------------
+# ---- choose the loops -------------------------------------------------------------------------------------------
 
 
 def _small(loop: ir.Operation) -> ir.Operation | None:
-    """Returns the loop if it fits into a kernel. If only its packed form fits, replaces the loop by it and returns it.
+    """Returns the loop if it fits into a kernel. If only the loop that `pack` emits fits, replaces the loop by it.
 
-    Returns None if neither form fits, or if no op reads a result of the loop.
+    Returns the new loop then. Returns None if neither loop fits, or if no op reads a result of the loop.
     """
     if not wanted(loop):
         return None
@@ -85,11 +88,11 @@ def _small(loop: ir.Operation) -> ir.Operation | None:
     return packing.loop
 
 
-# ---- rewriting --------------------------------------------------------------------------------------------------
+# ---- make a loop a kernel ---------------------------------------------------------------------------------------
 
 
 def to_kernel(loop: IrOp) -> None:
-    """Moves a loop into a dispatch, in place, after it has been rewritten for kernels."""
+    """Rewrites a loop by the patterns `_REWRITES`, and moves it into a dispatch, in place."""
     for rewrites in _REWRITES:
         rewrite(loop, rewrites)
     _erase_unread(loop)
@@ -126,11 +129,11 @@ _OF_MARKS = (
     *("stablehlo.compare", "stablehlo.complex", "stablehlo.bitcast_convert", "stablehlo.convert"),
     "stablehlo.broadcast_in_dim",
 )
-"""The ops of which a mark (`emit/marks.py`) consists, apart from its select and the hidden number."""
+"""The ops between a mark's hidden number and its select (`emit/marks.py`)."""
 
 
 def _erase_unread(loop: IrOp) -> None:
-    """Erases what remains of removed marks, because these ops would make the dispatch read hidden numbers."""
+    """Erases the ops `_OF_MARKS` that no op reads: the dispatch would read the hidden numbers of removed marks."""
     for op in reversed(outer_first(loop, _OF_MARKS)):
         if not list(op.results[0].uses):
             op.erase()
@@ -153,7 +156,7 @@ def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
 
 
 def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
-    """Makes the loop read values from outside through barriers, so that IREE keeps their ops out of the dispatch."""
+    """Makes the loop read values from outside through barriers, so that IREE computes them outside of the dispatch."""
     outside = read_from_outside(loop)
     if not outside:
         return
@@ -183,10 +186,8 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
         "stablehlo.select": kernel_forms.without_mark,
     },
 )
-"""The patterns that prepare a loop for a kernel, by op name, in three steps.
-
-A step may rewrite ops of earlier steps.
-"""
+"""The patterns that prepare a loop for a kernel, by op name. The whole loop is rewritten by the first dict, then by the
+second, then by the third, which may also rewrite ops that earlier patterns emit."""
 
 
 def _in_place(loop: IrOp, never: IrValue) -> None:
@@ -200,7 +201,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # must come after the last op that reads the old carry
+            for update in updates:  # the last op that reads the old carry must come before
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
@@ -233,7 +234,10 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """The last products and sums of a block from which x is computed, with their ops. Other ops may be in between."""
+    """Returns the products and sums of a block from which x is computed, directly or through other ops, with their ops.
+
+    Omits products and sums that are read only to compute another product or sum.
+    """
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:
         y = left.pop()
@@ -266,8 +270,8 @@ def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
 def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
     """Makes the body read each carry through a conditional write, whose condition `never` is always false.
 
-    Returns the carries that the body reads now. Without the writes, IREE 3.13 would move a reshape of a block argument
-    out of the dispatch, where the argument does not exist.
+    Predicates, and carries that no op reads, get no write. Returns all carries as the body reads them now. Without the
+    writes, IREE 3.13 would move a reshape of a block argument out of the dispatch, where the argument does not exist.
     """
     body = loop.regions[1].blocks[0]
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)

@@ -1,13 +1,13 @@
-"""Packs the stacks of a loop that have equal types into one array with one more dimension.
+"""Joins ("packs") loop-carried arrays of equal types into one array with one more dimension, if they are stacks.
 
-A stack is a loop-carried array of which each iteration updates a slice:
+A stack is a loop-carried array of which each iteration updates a slice, and which no other op of the loop reads:
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
 The derivative of a scan may have dozens of stacks of residuals, but a loop in one dispatch can have at most 32 arrays.
-Besides, only one array of each type can be in the memory of a result; all others take space on the thread's stack. The
-packed array is in the memory of a result.
+Besides, only one array of each type can be in the memory of a result; all others take space on the call stack of the
+thread. The packed array is in the memory of a result.
 """
 
 from collections import defaultdict
@@ -30,14 +30,17 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks. `pairs` has (old result, its replacement). `ops` has the emitted ops."""
+    """A new loop with packed stacks. `pairs` has each old result that is read, with the value that replaces it.
+
+    `ops` has the emitted ops.
+    """
 
     loop: ir.Operation
     pairs: list[tuple[IrValue, IrValue]]
     ops: list[IrOp]
 
     def undo(self) -> None:
-        """Undoes `pack`: makes readers read the results of the old loop again, and erases the emitted ops."""
+        """Undoes `pack`: makes readers read the results of the old loop again, and erases the new ops."""
         for old, new in self.pairs:
             new.replace_all_uses_with(old)
         for op in self.ops[::-1]:
@@ -45,9 +48,9 @@ class Packing:
 
 
 def pack(loop: IrOp) -> Packing | None:
-    """Emits a packed loop before `loop`, and makes all readers of `loop`'s results read those of the packed loop.
+    """Emits a loop with packed stacks, and makes all readers of the results of `loop` read those of the new loop.
 
-    `loop` itself remains. Returns None, without a change, if no stacks can be packed.
+    `loop` itself remains. Returns None, and changes nothing, if no stacks can be packed.
     """
     groups = _groups(loop)
     if not groups:
@@ -75,7 +78,10 @@ def pack(loop: IrOp) -> Packing | None:
 
 
 def read_packed(loop: IrOp) -> None:
-    """Makes a loop read slices of a packed array itself, instead of slices of a stack that is cut from this array."""
+    """Makes a loop read slices of a packed array directly, not of a stack that an op outside cuts from this array.
+
+    Changes nothing for a stack that the loop also reads otherwise.
+    """
     for x in captured(loop):
         part = _packed(x)
         if part is None:
@@ -92,7 +98,7 @@ def read_packed(loop: IrOp) -> None:
 
 
 def _groups(loop: IrOp) -> list[list[int]]:
-    """The groups of stacks that can be packed, as carry indices. A group has two or more stacks of one type.
+    """Returns lists of stacks that can be packed together, as carry indices: two or more stacks of one type in each.
 
     Stacks of predicates and complex numbers are not packed.
     """
@@ -110,9 +116,9 @@ def _groups(loop: IrOp) -> list[list[int]]:
 
 
 def _updates(loop: IrOp, i: int) -> list[IrOp]:
-    """The chain of updates from carry i to its next value. Empty if carry i is not a stack.
+    """Returns the updates that compute the next value of carry i from its old value, or [] if the carry is no stack.
 
-    It is a stack if only updates compute the next value, and no other op reads the carry or an array of the chain.
+    It is a stack if nothing but these updates computes the next value, or reads the carry or the result of an update.
     """
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
@@ -126,7 +132,8 @@ def _filling(
 ) -> Callable[..., list[IrValue]]:
     """Returns a function that fills a region of the packed loop with the ops of `block`, a block of the old loop.
 
-    Updates of stacks become updates of packed arrays. `others` has the carries that are not packed.
+    Updates of stacks become updates of packed arrays. `groups` has, for each packed array, the indices of its stacks
+    among the old carries. `others` has the indices of the carries that are not packed.
     """
     places = {
         op.results[0]: (g, n)
@@ -167,12 +174,12 @@ def _side_by_side(b: Emitter, xs: Sequence[IrValue]) -> IrValue:
 
 
 def _part(b: Emitter, x: IrValue, n: int) -> IrValue:
-    """The stack with the index `n` along the first dimension of the packed array x."""
+    """Cuts stack number `n` from the packed array x."""
     return b.reshape(b.cut(x, 0, n, n + 1), shape(x)[1:])
 
 
 def _packed(x: IrValue) -> tuple[IrValue, int] | None:
-    """The packed array from which `_part` cut x, and the index `n` of the part. Returns None for other values."""
+    """Returns the packed array from which `_part` cut x, and the number `n` of the stack. None for other values."""
     reshape = defined_by(x, "stablehlo.reshape")
     part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
     if part is None:

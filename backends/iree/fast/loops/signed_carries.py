@@ -31,13 +31,14 @@ def signed_carries(b: Emitter, loop: IrOp) -> None:
 def _is_converted(new: IrValue, old: IrValue) -> bool:
     """Whether a carry must be converted, given its new and old value.
 
-    Unsigned integers must, and predicates if the kernel copies the whole array, not if slices are updated in place.
+    Unsigned integers must be converted. Predicates must be if iterations copy the whole array, but not if they update
+    slices in place or do not change the array.
     """
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
 def _convert(loop: IrOp, end: IrOp, i: int) -> None:
-    """Converts carry i to signed integers. All readers, in the regions and after the loop, read it converted back."""
+    """Converts carry i to signed integers. Its readers in the regions, and after the loop, read it converted back."""
     kind = element(loop.operands[i])
     for op in (loop, end):
         op.operands[i] = _signed(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

@@ -6,11 +6,11 @@ IREE allocates all results of an execution region before the region runs. The re
 large as the weights, so they would take memory while many residuals are still live.
 
 A barrier ends an execution region. The pass inserts one barrier into a function. The operands of the barrier are the
-results that are computed before it and the last value that is computed before it. The values that pass from the first
-region to the second share one allocation; the other values of the first region share another. Results that are larger
-than their operands are computed last if this lowers the peak. A model of memory (`passes/rematerialize/liveness.py`)
-selects the order of the ops and the position of the barrier. Programs with other barriers, loops or branches are not
-rewritten, because these end regions, too.
+results that are computed before it, and the last value that is computed before it and read after it. The values that
+pass from the first region to the second share one allocation; the other values of the first region share another.
+Results that are larger than their operands are computed last if this lowers the peak. A model of memory
+(`passes/rematerialize/liveness.py`) selects the order of the ops and the position of the barrier. Programs with other
+barriers, loops, branches or calls are not rewritten, because these end regions, too.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ def late_results(module: ir.Module | IrOp) -> int:
 
 
 def _end_region(function: IrOp) -> bool:
-    """Reorders the ops of a function and inserts a barrier, if this lowers the peak. Returns whether it does."""
+    """Reorders the ops of a function and inserts a barrier, if this lowers the peak. Returns whether it did so."""
     if len(function.regions[0].blocks) != 1:
         return False
     block = function.regions[0].blocks[0]
@@ -64,14 +64,18 @@ def _end_region(function: IrOp) -> bool:
 
 
 def _ends_region(op: IrOp) -> bool:
-    """Whether IREE ends an execution region at an op. A barrier of constants does not count, as it is at the start."""
+    """Whether IREE ends an execution region at an op: at control flow, a call or a barrier.
+
+    Other passes replace barriers that only prevent fusion (`STORED`), and move barriers of constants to the function's
+    start, so these do not count.
+    """
     if op.name != _BARRIER:
         return op.name in _ENDS_REGIONS
     return STORED not in op.attributes and not all(map(is_constant, op.operands))
 
 
 def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
-    """Converts a function to a `Graph` (`dialect/graph/graph.py`), for the model of memory."""
+    """Converts a function to a `Graph` (`dialect/graph/graph.py`), the input of the model of memory."""
     graph, values = Graph("main"), dict[Any, Value]()
     for i, x in enumerate(function.regions[0].blocks[0].arguments):
         graph.inputs[str(i)] = values[x] = Value(x.type, graph, None, str(i))

@@ -1,4 +1,4 @@
-"""select_reruns: replaces the barriers of rematerialized ops by marks.
+"""select_reruns: replaces the barriers of rematerialized ops by marks, which are copies that IREE never merges.
 
     %0:2 = optimization_barrier %x, %ct {tidu.recomputed}        ->   %0 = a mark of %x (`marks.py`)
 
@@ -62,8 +62,9 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 def _store_waited(op: IrOp) -> None:
     """If a recomputed op waits for a reduction, makes IREE store the reduction, unless it is stored already.
 
-    `op` is the barrier of the recomputed op. Without the store, IREE would fuse the reduction with its readers, which
-    run later, and the operands of the reduction would take memory until then.
+    `op` is the barrier of the recomputed op: an operand whose result no op reads is one for which it waits. Without the
+    store, IREE would fuse the reduction with its readers, which run later, and its operands would take memory until
+    they run.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")
@@ -77,16 +78,17 @@ def _store_waited(op: IrOp) -> None:
 
 
 def _read_in_place(block: ir.Block) -> None:
-    """Makes each recomputed product read its larger possible operand directly, not through a barrier.
+    """Makes each recomputed product read one operand directly, not through a barrier: the larger one if this is safe.
 
-    IREE must still not merge the product with the original one. This holds if the other operand depends on a barrier
-    that comes after the last product that reads the first operand in an equal form.
+    It is safe if IREE still cannot merge the product with the original one: the other operand must depend on a barrier
+    that comes after the last product of an equal form that reads the first operand. If reading the larger operand
+    directly is not safe, or if it is not a matrix (`_is_matrix`), the smaller one is tried.
     """
     barriers = 0
     # Barriers are numbered from 1. Maps each value to the latest barrier on which it depends.
     newest: dict[IrValue, int] = {}
-    # Maps an operand (before its barriers) and the form of a product to the latest barrier before the last product of
-    # that form with that operand.
+    # For each operand (the value before its barriers) and each form of a product: the number of barriers that come
+    # before the last product of that form that reads that operand.
     read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
@@ -115,10 +117,7 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: IrValue) -> IrValue:
-    """The value that barriers of rematerialized ops pass on as x.
-
-    Returns x if it is not the result of such a barrier.
-    """
+    """Returns the value that barriers of rematerialized ops pass on as x, or x if it is no result of such a barrier."""
     while (op := _recomputed(x)) is not None:
         x = op.operands[ir.OpResult(x).result_number]
     return x

@@ -1,4 +1,4 @@
-"""stored_values: replaces barriers that only prevent fusion by reshapes, which do not end execution regions.
+"""stored_values: replaces each barrier that only prevents fusion by two reshapes, which end no execution region.
 
     %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
                                                         %y = reshape %r : 4x5xf32
@@ -67,7 +67,7 @@ def _move_to_start(op: IrOp, block: ir.Block) -> None:
 
 
 def _store_beside_another(op: IrOp) -> None:
-    """If a barrier reads one scalar integer constant, makes it read an array of this and another integer instead."""
+    """If a barrier reads only a scalar integer constant, makes it read an array of this and another integer instead."""
     (x,) = op.operands if len(op.operands) == 1 else (None,)
     value = None if x is None or shape(x) else integer_in(ir.OpResult(x).owner.attributes["value"])
     if x is None or value is None or element(x).width < 8:

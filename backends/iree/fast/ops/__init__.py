@@ -1,1 +1,1 @@
-"""Patterns for CPUs that replace one op each by code that is faster than IREE's."""
+"""Patterns for CPUs. Each replaces one op by code that is faster than IREE's."""

@@ -41,7 +41,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
     "For f64, IREE calls the C library for each element; tiduc emits a polynomial as vector code.",
 )
 def exponential(b: Emitter, x: IrValue) -> IrValue:
-    """e^x by a polynomial, as vector code."""
+    """Computes e^x by a polynomial, as vector code."""
     powers = exponential_parts(b, x)
     y = b.add(powers.less, 1)
     return b.multiply(b.multiply(y, powers.first), powers.second)
@@ -52,7 +52,7 @@ def exponential(b: Emitter, x: IrValue) -> IrValue:
     "For f64, IREE calls the C library for each element; tiduc emits 1 / (1 + e^-x), with a polynomial for e^-x.",
 )
 def logistic(b: Emitter, x: IrValue) -> IrValue:
-    """1 / (1 + e^-x), with a polynomial for e^-x."""
+    """Computes 1 / (1 + e^-x), with a polynomial for e^-x."""
     return b.divide(b.constant(1, x), b.add(exponential(b, b.negate(x)), 1))
 
 
@@ -61,7 +61,7 @@ def logistic(b: Emitter, x: IrValue) -> IrValue:
     "For f64, IREE calls the C library; tiduc emits -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
 def tanh(b: Emitter, x: IrValue) -> IrValue:
-    """|m| / (2 + m), given the sign of x, where m = e^(-2 |x|) - 1."""
+    """Computes |m| / (2 + m), where m = e^(-2 |x|) - 1, and gives it the sign of x."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))
     return with_sign(b, b.abs(b.divide(m, b.add(m, 2))), x)

@@ -28,7 +28,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sorts by insertion if this is faster than merge sort. Computes only as many leading elements as are read.
 
-    Returns None if merge sort is faster.
+    Returns None if merge sort is faster, for dynamic shapes, and if there is nothing to sort.
     """
     if is_dynamic(op.operands[0].type):
         return None
@@ -42,7 +42,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     first = _insertion_sort(b, op, dimension, count)
     if count == n:
         return first
-    # All readers of the results are slices of leading elements. They are replaced here.
+    # All readers of the results are slices of leading elements. Replace them by slices of the shorter results.
     for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
@@ -51,9 +51,9 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _read_first(op: IrOp, dimension: int) -> int:
-    """The number of leading elements along `dimension` that the readers of a sort's results need.
+    """Returns the number of leading elements along `dimension` that the readers of a sort's results need, at least 2.
 
-    It is the full size if some reader is not a slice that begins at the first element.
+    Returns the full size if some reader is not a slice that only cuts off the end of `dimension`.
     """
     sizes: list[int] = shape(op.operands[0])
     count = 2  # at least 2, because the compiler would drop a dimension of size 1
@@ -72,14 +72,14 @@ def _read_first(op: IrOp, dimension: int) -> int:
 
 
 def _pays(rows: int, n: int, count: int) -> bool:
-    """Whether insertion sort of `count` of n elements is faster than merge sort, by estimates in nanoseconds."""
+    """Whether finding the first `count` of n elements by insertion is faster than merge sort, by estimates of time."""
     inserting = rows * (count * count / 2 + (n - count)) * 1.5
     merging = (rows * n * 6 + 3000) * math.log2(max(n, 2))
     return inserting < merging
 
 
 def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
-    """Emits the sort; returns the first `count` elements, along `dimension`, of its results. Shapes are static."""
+    """Emits the sort. Returns the first `count` elements of its results along `dimension`. Shapes must be static."""
     rows = rows_of(b, op, dimension)
     # The array has one dimension, because the compiler drops dimensions of size 1 outside the loop, but not inside.
     type_ = ir.RankedTensorType.get([known(rows.size[0]) * count], signless(32))
@@ -88,16 +88,16 @@ def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[Ir
 
 
 def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
-    """Emits the body of the kernel.
+    """Emits the body of the kernel, which finds the elements that come first in each row.
 
-    Returns, for each row, the indices of its first `count` elements in sorted order.
+    Returns an array with the indices of the first `count` elements of each row, in sorted order.
     """
     size = rows.size[0], count
 
     def insert(
         k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
     ) -> tuple[IrValue, ...]:
-        """Inserts the index `place` into the first `end` indices of a row, which are in sorted order.
+        """Inserts the index `place` into the first `end` indices that `kept` has for a row. These are sorted.
 
         Returns the new array, and the index that no longer fits into the first `end` entries.
         """

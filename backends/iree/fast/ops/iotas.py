@@ -32,7 +32,7 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]
     if x.type.shape[along] != type_.shape[dimension]:
-        return None  # the iota has one element, 0, so its broadcast is all zeros
+        return None  # the iota has one element, 0, so all elements of its broadcast are 0
     return [b.iota(dimension, type_)]
 
 

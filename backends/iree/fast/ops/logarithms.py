@@ -26,7 +26,7 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 @of_f64("log", "For f64, IREE calls the C library for each element; tiduc emits a polynomial as vector code.")
 def log(b: Emitter, x: IrValue) -> IrValue:
-    """log(x) by a polynomial, as vector code."""
+    """Computes log(x) by a polynomial, as vector code."""
     bits = b.bitcast(x, signless(64))
     from_root = b.subtract(bits, _ROOT)
     k = b.emit("stablehlo.shift_right_arithmetic", (from_root, 52), bits.type)

@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200
-"""The number that replaces an infinite |y|. The remainder is the same for both divisors: x."""
+"""The number that replaces an infinite |y|. The remainder is x for both divisors."""
 
 
 @legalize("stablehlo.remainder")
@@ -34,9 +34,9 @@ _LARGE = 2.0**200
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Folds a remainder of splat constants. Emits the steps in f64 for other floats, on CPUs with fused multiply-add.
+    """Computes a remainder of splat constants at compile time. Otherwise emits the steps in f64, up to f32.
 
-    Returns None in all other cases.
+    Returns None for other types, and for targets that are not CPUs with fused multiply-add.
     """
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:

@@ -1,4 +1,4 @@
-"""Reverses large arrays by loops in one dispatch, on CPUs. IREE's code would compute the index of each element."""
+"""Reverses large arrays by loops in one dispatch, on CPUs, because IREE's code computes the index of each element."""
 
 from collections.abc import Sequence
 
@@ -21,12 +21,12 @@ from tiduc.dialect.shapes.types import element, shape
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reverses a large array in one dispatch.
 
-    Returns None for small arrays, inside loops, and if a product reads the result: IREE reverses the operand of a
-    product while it packs the operand.
+    Returns None for small arrays and inside loops. Also returns None if a product reads the result, because IREE
+    reverses the operand of a product when it copies the operand for the product.
     """
     x = op.operands[0]
     plain = as_signless(b, x)
-    # In a loop, the op is kept, because the loop may become a kernel, and a kernel may not contain another dispatch.
+    # A loop keeps the op, because the loop may become a kernel, and a kernel must not contain another dispatch.
     if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))

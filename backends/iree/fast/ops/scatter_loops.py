@@ -4,7 +4,7 @@ IREE's own scatter writes out of bounds if an index is out of range. Here, the l
 count 0 if the row is out of range. The dispatch computes the number of a row right before it updates the row, so no
 array of row numbers is stored.
 
-If the scatter is in a loop and has a single update, as JAX's x.at[i].set(u), a slice is read, combined with the update
+A scatter in a loop may have a single update, as in JAX's x.at[i].set(u). Then a slice is read, combined with the update
 and written back, without a copy of the array:
 
     %y = scatter %x, %i, %u { add }
@@ -43,7 +43,7 @@ from tiduc.dialect.shapes.types import element, shape, with_element
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes a single update in a loop by `dynamic_update_slice`, and other scatters by loops in one dispatch.
 
-    Returns None for dynamic shapes, and if kernels do not support the op.
+    Returns None for dynamic shapes, and if kernels do not support the op's body.
     """
     if has_dynamic_shape(op):
         return None
@@ -62,7 +62,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def is_single(op: IrOp, places: Places) -> bool:
-    """Whether a scatter updates one slice of one array, and its body has only elementwise ops on its arguments."""
+    """Whether a scatter updates one slice of one array, and its body only has elementwise ops on the two elements."""
     body = op.regions[0].blocks[0]
     *ops, end = operations(body)
     known = {*body.arguments, *(y for inner in ops for y in inner.results)}
@@ -81,7 +81,7 @@ def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
         if element(indices).width < 32:
             (start,) = b.barrier(
                 start
-            )  # without it, the host would read the narrow integer and zero-extend it
+            )  # without the barrier, the host would read the narrow integer and zero-extend it
         at[i] = b.clamp(b.constant(0, start), start, b.constant(known(places.sizes[i]) - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
@@ -112,7 +112,7 @@ def _by_loops(
     `news` has the updates as matrices, from `Places.updates_of`.
     """
     xs, width = list(op.operands)[: len(news)], places.width
-    # The arrays have one dimension, because the compiler drops dimensions of size 1.
+    # The arrays of the dispatch have one dimension, because the compiler drops dimensions of size 1.
     olds, updates = (
         [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
     )

@@ -1,9 +1,9 @@
 """Computes a reduce_window of several arrays by loops in one dispatch, on CPUs.
 
-The gradient of max pooling needs the index of each window's maximum, from a reduce_window of values and indices. IREE's
-own code for such an op is scalar. Here, the innermost loop runs over channels, so that it is vectorized; channels must
-therefore be the last dimension, and not be reduced. A reduce_window with padding is not rewritten, because IREE copies
-the padded arrays, and its code on the copies is faster than loops.
+The gradient of max pooling needs the index of each window's maximum. A reduce_window of values and indices computes it.
+IREE's own code for such an op is scalar. Here, the innermost loop runs over channels, so that it is vectorized;
+channels must therefore be the last dimension, and not be reduced. A reduce_window with padding is not rewritten,
+because IREE copies the padded arrays, and its code on the copies is faster than loops.
 """
 
 import itertools
@@ -49,7 +49,7 @@ def _pays(op: IrOp) -> bool:
 def _by_loops(b: Emitter, op: IrOp) -> list[IrValue]:
     """Emits the loops. For each window, applies the body to the elements of the window in order.
 
-    This starts from the initial values for each window. The specification (reduce) allows any number of uses of them.
+    Each window begins with the initial values. The specification (reduce) allows to use these any number of times.
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
     xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]

@@ -1,1 +1,1 @@
-"""Matrix products on CPUs: the passes flat_products and products_in_tiles. The other files are parts of the latter."""
+"""The passes flat_products and products_in_tiles, for matrix products on CPUs. The latter uses the other files."""

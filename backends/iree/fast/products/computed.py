@@ -3,7 +3,8 @@
     dot_general %x, (convert %codes) * (broadcast_in_dim %scales)        ->      a kernel that reads %codes and %scales
 
 Weights that a model stores as integers and scales are such operands. IREE would compute the whole operand and store it.
-The kernel of tiles.py computes each vector of the operand where it would load the vector, and stores only panels.
+The kernel of tiles.py computes each vector of the operand instead of loading it, and stores only copies of parts of the
+operand (panels).
 """
 
 import math
@@ -34,15 +35,15 @@ _CONCATENATE, _CONSTANT, _ARRAY = "stablehlo.concatenate", "stablehlo.constant",
 _MOST = 24
 """The most ops of a formula. The op of a value that several ops read is counted several times."""
 _FEWER = 2
-"""A formula is used only if its result has at least this many times as many bytes as the arrays that it reads."""
+"""A formula is used only if the bytes of its result are at least this many times the bytes of the arrays it reads."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """An array as the result of the op `name` on other formulas, or as an array that the kernel reads ("array").
+    """An expression for an array: an op, `name`, on other formulas. If `name` is "array", the kernel reads the array.
 
-    `sizes` and `type` describe the result. `numbers` depends on the op: it has the dimensions of a broadcast, the
-    dimension of a concatenation, the number that fills a constant, or the index of the array that the kernel reads.
+    `sizes` and `type` are the shape and the element type. `numbers` depends on `name`: it has the dimensions of a
+    broadcast, the dimension of a concatenation, the number that fills a constant, or the index of the array to read.
     """
 
     name: str
@@ -52,18 +53,18 @@ class Formula:
     numbers: tuple[float, ...] = ()
 
     def at(self, k: Vectors, arrays: Sequence[IrValue], place: Sequence[SizeLike]) -> IrValue:
-        """Computes the vector along the last dimension that begins at `place`, from the arrays of the formula.
+        """Computes, from the arrays that the formula reads, the vector of elements that begins at the indices `place`.
 
-        The last index of `place` must be a multiple of the vector's length.
+        The vector runs along the last dimension. The last index of `place` must be a multiple of the vector's length.
         """
         last = smaller(
             place[-1], self.sizes[-1] - k.width
-        )  # a tile that ends beyond y does not use its last vectors
+        )  # a tile that ends beyond the array does not use its last vectors
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 
 
 def formula_of(x: IrValue, lanes: int) -> tuple[Formula, list[IrValue]] | None:
-    """The formula of a value for vectors of `lanes` elements, and the arrays that it reads.
+    """Returns the formula of a value for vectors of `lanes` elements, and the arrays that it reads.
 
     Returns None if formulas do not support the value, or if reading the value itself is as fast.
     """
@@ -84,7 +85,7 @@ def _bytes(x: IrValue) -> int:
 class _Gathered:
     """Builds a formula, collects the arrays that it reads, and counts its ops.
 
-    After more than `_MOST` ops, all further values are arrays of the formula.
+    Once the formula has more than `_MOST` ops, it reads all further values as arrays.
     """
 
     lanes: int
@@ -130,8 +131,8 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
     if op.name == _BROADCAST:
         order = tuple(op.attributes["broadcast_dimensions"])
         own, last = sizes[0], len(sizes[1]) - 1
-        # The last dimension of the result must be the operand's last dimension, or a repeated one: either no dimension
-        # of the operand, or one of size 1.
+        # Either the last dimension of the result is the last dimension of the operand, so that vectors can be loaded,
+        # or elements are repeated along it, because it is no dimension of the operand, or one of size 1.
         moved = last in order[:-1] and own[order.index(last)] != 1
         return None if moved or (order and order[-1] == last and own[-1] % lanes and own[-1] != 1) else order
     whole = all(each and each[-1] % lanes == 0 for each in sizes)
@@ -143,7 +144,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
 
 
 def _is_within(x: IrValue, width: int) -> bool:
-    """Whether x is a splat constant that is filled with a number from 0 to `width` - 1."""
+    """Whether x is a splat constant of a number from 0 to `width` - 1."""
     constant = defined_by(x, _CONSTANT)
     value = None if constant is None else constant.attributes["value"]
     return value is not None and is_splat(value) and 0 <= splat_number(value) < width
@@ -208,7 +209,7 @@ class _Reader:
 
 
 def _moved(sizes: Sequence[int], to: Sequence[int], place: Sequence[SizeLike], k: Vectors) -> list[SizeLike]:
-    """The indices, in the operand of a reshape, of the element that has the indices `place` in the result.
+    """Converts the indices `place` of an element in the result of a reshape to its indices in the operand.
 
     The operand has the shape `to`, and the result has the shape `sizes`.
     """

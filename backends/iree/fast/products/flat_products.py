@@ -7,9 +7,9 @@
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
 The pass `products_in_tiles` supports only products of matrices. The gradient with respect to weights is often the
-transpose of a product, for which IREE would store the product and its transpose; if the operands are exchanged, no
-transpose is needed. If a row is multiplied by each row of a matrix, IREE would transpose the matrix if it is the second
-operand, so it becomes the first one.
+transpose of a product. IREE would store the product and its transpose; if the operands are exchanged, no transpose is
+needed. If a row is multiplied by each row of a matrix, the pass makes the matrix the first operand, because IREE would
+transpose a matrix that is the second operand.
 """
 
 import math
@@ -46,7 +46,7 @@ _PRODUCT = "stablehlo.dot_general"
 def flat_products(module: ir.Module | IrOp) -> int:
     """Rewrites, in place, the products of a module that are outside of loops and kernels.
 
-    Returns the rewrites' number.
+    Returns the number of rewrites.
     """
     searched = functions.functions_in(module)
     transposes = [op for each in searched for op in functions.outer_first(each, {"stablehlo.transpose"})]
@@ -55,7 +55,7 @@ def flat_products(module: ir.Module | IrOp) -> int:
 
 
 def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
-    """The attributes of the product that is equal to `product` except that its operands are exchanged."""
+    """Returns the attributes of a product that has the operands of `product` in the other order."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = Contraction.of(product).exchanged.attribute
     if "precision_config" in given:
@@ -85,9 +85,9 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Rewrites a product with operands reshaped so that each has at most one kept and one contracted dimension.
+    """Reshapes the operands of a product so that each has at most one kept and one contracted dimension.
 
-    Returns None if the product has this form already, or if no reshape can merge the dimensions.
+    Returns None if the product has this form already, if no reshape can merge the dimensions, or if it `_stays`.
     """
     y = op.results[0]
     if _stays(op):
@@ -133,5 +133,5 @@ def _stays(op: IrOp) -> bool:
 
 
 def _adjoin(dimensions: Sequence[int]) -> bool:
-    """Whether dimensions are adjacent and in order, so that a reshape can merge them."""
+    """Whether dimensions follow each other, as in 2, 3, 4, so that a reshape can merge them."""
     return all(after == before + 1 for before, after in pairwise(dimensions))

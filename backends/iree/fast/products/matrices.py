@@ -1,4 +1,4 @@
-"""`MatrixOperand`: an operand of a matrix product, whose dimensions may be in any order."""
+"""`MatrixOperand`: an operand of a matrix product. The dimensions of the operand may be in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from tiduc.dialect.shapes.types import shape
 
 @dataclass(frozen=True)
 class MatrixOperand:
-    """An operand of a matrix product: batch dimensions, one kept (free) and one summed (contracted) dimension.
+    """An operand of a matrix product. It has batch dimensions, a kept (free) and a summed (contracted) dimension.
 
-    If only one operand has batch dimensions, the other operand is one matrix for all batches. If `formula` is not None,
-    the code computes the elements of the operand from `arrays`, which the formula reads.
+    If only one operand of a product has batch dimensions, the other operand is one matrix for all batches. If `formula`
+    is not None, the code of the product computes the elements of the operand from `arrays`, which the formula reads.
     """
 
     value: IrValue
@@ -36,11 +36,11 @@ class MatrixOperand:
         return self.arrays if self.formula else (self.value,)
 
     def reading(self, arrays: Sequence[IrValue]) -> "MatrixOperand":
-        """The operand with `arrays` in place of its arrays `read`."""
+        """A copy of this operand that reads `arrays` instead of the arrays in `read`."""
         return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
 
     def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
-        """The vector along the last dimension that begins at the indices `place`. Masked-off lanes are undefined."""
+        """Loads or computes the vector along the last dimension that begins at `place`. `mask` selects the elements."""
         return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:
@@ -48,7 +48,7 @@ class MatrixOperand:
         return int(shape(self.value)[d])
 
     def place(self, batches: Sequence[SizeLike], kept: SizeLike, summed: SizeLike) -> list[SizeLike]:
-        """The indices in the array of the element that has these batch, kept and summed indices in the product."""
+        """Converts an element's batch, kept and summed indices to its list of indices in the array."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):
             place[d] = at

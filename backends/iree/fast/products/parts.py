@@ -8,7 +8,7 @@ from tiduc.backends.iree.emit.sizes import N, SizeLike, smaller
 
 @dataclass(frozen=True)
 class Parts(Generic[N]):
-    """A number of items divided into `count` parts. The first `more` parts have `low` + 1 items, the others `low`."""
+    """A number of items in `count` parts: first `more` parts of `low` + 1 items each, then parts of `low` items."""
 
     count: N
     low: N
@@ -30,7 +30,7 @@ def parts(n: int, most: int, least: int = 1) -> Parts[int]:
 
 
 def parts_in_vectors(n: int, most: int, vector: int) -> Parts[int]:
-    """Divides n items into the fewest equal parts of at most `most` items whose size is a multiple of `vector`.
+    """Divides n items into the fewest parts of equal size. The size is a multiple of `vector`, and at most `most`.
 
     n and `most` must be multiples of `vector`.
     """

@@ -6,7 +6,7 @@
 
 IREE's own tiles of 8 by 16 numbers use half of the vector registers of AVX-512. IREE adds all terms of a tile before it
 begins the next tile, so the operands do not stay in the caches. If the sizes are not multiples of the tile, IREE's code
-takes up to 50 times as long as this one.
+takes up to 50 times as long as the code of this pass.
 """
 
 import math
@@ -32,12 +32,12 @@ from tiduc.dialect.shapes.types import shape
 _WORK = 2**17
 """The fewest multiplications of a rewritten product.
 
-IREE's code is as fast for fewer, and fuses them with later ops.
+For smaller products, IREE's code is as fast, and IREE fuses them with later ops.
 """
 _LEAST = 8
 """The smallest size of a kept or contracted dimension of a rewritten product."""
 _MOST = 2**31
-"""The limit of the sizes, because the code reads sizes as 32-bit integers."""
+"""Sizes must be less than this number, because the code reads them as 32-bit integers."""
 
 
 @slow(
@@ -68,7 +68,7 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
-    """Adds a formula to a second operand, if the code can compute the operand from smaller arrays."""
+    """Adds a formula to the second operand if the code can compute it from smaller arrays. Returns the operand."""
     found = None if y.batches else formula_of(y.value, lanes(y.value, b.settings.registers))
     return y if found is None else replace(y, formula=found[0], arrays=tuple(found[1]))
 
@@ -76,15 +76,15 @@ def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
 def is_large(sizes: Sequence[int], count: int = 1) -> bool:
     """Whether a batch of `count` products should be rewritten.
 
-    `sizes` has the rows, contracted elements and columns.
+    `sizes` has the numbers of rows, of contracted elements, and of columns of one product.
     """
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand of a product as a `MatrixOperand`. If it is a transpose, the transpose's operand is read instead.
+    """Returns operand x of a product as a `MatrixOperand`. If a transpose computes x, its operand is read instead.
 
-    Returns None unless it has exactly one kept and one contracted dimension.
+    Returns None unless x has exactly one kept and one contracted dimension.
     """
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
@@ -106,7 +106,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 
 def _with_last(b: Emitter, x: MatrixOperand) -> MatrixOperand:
-    """Returns the operand, or a transposed copy with the contracted dimension last if a batch dimension is last."""
+    """Returns the operand. If a batch dimension is last, transposes it, so that the contracted dimension is last."""
     if x.last in (x.kept, x.summed):
         return x
     count = len(x.batches)

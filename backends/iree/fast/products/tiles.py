@@ -8,9 +8,9 @@
                     tile += outer product of a column of x and a row of the panel
 
 A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, a tile has 4
-rows of three vectors, or 6 of two. All tiles of a product have one size, chosen by an estimate of cycles. Rows beyond
-the last row are computed, but not stored. If the rows of x are adjacent in memory and y is small, each tile copies its
-part of x instead, and reads y in place.
+rows of three vectors, or 6 of two. All tiles of a product have one size, chosen by an estimate of cycles. A tile's rows
+beyond the last row of x are computed, but not stored. If y is small, and the columns of x and the rows of y are
+contiguous in memory, each tile copies its part of x instead, and reads y in place.
 
 The code reads the sizes of the matrices and parts at run time, so that products of many sizes share compiled code.
 `ProductForm` has all properties that determine the code, except the types of the arrays.
@@ -34,8 +34,8 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
-"""For each number of registers, the usual tiles as pairs (rows, vectors). A product uses a usual tile, so that products
-share code, unless another tile is faster by a factor of `_FASTER`."""
+"""For each number of registers, the usual tiles as pairs (rows, vectors). A product has a usual tile, so that products
+share code, unless another tile is faster by a factor of more than `_FASTER`."""
 _ROWS = 14
 """The most rows of a tile."""
 _FASTER = 1.05
@@ -47,9 +47,9 @@ _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """The most rows of a workgroup. Its part of x must stay in a cache while the workgroup computes all columns."""
 _WORKGROUPS = 8
-"""The fewest workgroups, unless more workgroups copy more. Two threads take 1.3 times as long for three workgroups."""
+"""The fewest workgroups, unless each would copy all of y. With three of them, two threads take 1.3 times as long."""
 _RESIDENT = 2**20
-"""The most bytes of a part of y that stays in a cache. Smaller parts with contiguous rows are not copied."""
+"""The most bytes of a part of y that stays in a cache. A part of y that is not larger may be read in place."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ProductForm:
 
 @dataclass(frozen=True)
 class TilePlan(Generic[N]):
-    """The sizes of a product and of its parts: integers when they are planned, sizes read at run time in the code."""
+    """The sizes of a product and of its parts. `plan` returns integers; the emitted code reads sizes at run time."""
 
     form: ProductForm
     rows: N
@@ -105,7 +105,7 @@ class TilePlan(Generic[N]):
 
     @property
     def numbers(self) -> tuple[N, ...]:
-        """The numbers that the code reads at run time: rows, columns and summed elements, then those of the parts."""
+        """The numbers that the code reads at run time: rows, columns, summed elements, then three for each `Parts`."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
@@ -218,8 +218,8 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is the row-major index of the workgroup's batch; `batches` has its index along each batch dimension. `tiles`
-    has the first row of tiles and the end. `row` and `column` are the first ones, `rows` and `columns` their numbers.
+    `batch` is the row-major index of the workgroup's batch; `batches` has its index along each batch dimension. The
+    part of the rows begins at `row` and has `rows` rows, the part of the columns begins at `column` and has `columns`.
     """
 
     plan: TilePlan[SizeLike]
@@ -227,7 +227,7 @@ class _Workgroup:
     y: MatrixOperand
     batch: SizeLike
     batches: tuple[SizeLike, ...]
-    tiles: tuple[SizeLike, SizeLike]  # the first row of tiles, and the end
+    tiles: tuple[SizeLike, SizeLike]  # the index of the first row of tiles, and of the row after the last
     row: SizeLike
     rows: SizeLike
     column: SizeLike
@@ -268,9 +268,9 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """Copies rows of part s of y to panel i: from `at` on, as many as a vector has elements. Returns the panels.
+        """Copies as many rows of part s of y as a vector has elements, from `at` on, to panel i. Returns the panels.
 
-        y has its columns contiguous in memory, so vectors along columns are loaded and transposed.
+        The columns of y are contiguous in memory, so vectors along columns are loaded and transposed.
         """
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
@@ -289,14 +289,14 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """Adds the sums over a part of the contracted dimension, for the tiles in row t, to z. Returns z."""
+        """Adds the product over part s of the contracted dimension to z, for the tiles in row t of tiles. Returns z."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
     def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> IrValue:
-        """Copies a tile's rows of x, for a part of the contracted dimension, to an array (summed element, row)."""
+        """Copies a tile's rows of x, in part s of the contracted dimension, to an array (index in the part, row)."""
         p, x = self.plan, self.x
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
@@ -310,7 +310,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """Adds the sums over a part of the contracted dimension, for a tile in panel i, to z. Returns z.
+        """Adds the product over part s of the contracted dimension to z, for the tile in panel i. Returns z.
 
         The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
         """
@@ -358,9 +358,9 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The vectors of y in the columns of panel i, at index `at` of part s of the contracted dimension.
+        """Loads the vectors of y in the columns of panel i, at index `at` of part s of the contracted dimension.
 
-        They are read from the panel if `copied` is true, and from y otherwise.
+        Loads them from the panel if `copied` is true, and from y otherwise.
         """
         form, y = self.plan.form, self.y
         if copied and s.panels is not None:
@@ -378,7 +378,7 @@ def _workgroup(
     place: Sequence[RunTimeSize],
     batches: Sequence[int],
 ) -> _Workgroup:
-    """The workgroup with the indices `place`: (batch, part of the rows, part of the columns)."""
+    """Returns the workgroup with the indices `place`: (batch, part of the rows, part of the columns)."""
     batch, block, strip = place
     form = p.form
     first = k.held(p.blocks.start(block))

@@ -1,4 +1,4 @@
-"""Replaces sums of padded arrays by concatenations, on CPUs. The cotangent of an array that is sliced is such a sum.
+"""Replaces sums of padded arrays by concatenations, on CPUs. If an array is sliced, its cotangent is such a sum.
 
     %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
     %1 = pad %b, 0, low = [2], high = [0]
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Replaces the terms of a sum that are padded along one dimension, and do not overlap, by one concatenation.
 
-    Returns None if there are fewer than two such terms.
+    Returns None if there are fewer than two such terms, for integers and dynamic shapes, and if `_is_term`.
     """
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
@@ -77,7 +77,7 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 
 def _part(term: IrValue) -> _Part | None:
-    """A term as a `_Part`. Returns None unless it is padded with zeros along one dimension, and has one reader."""
+    """Returns a term as a `_Part`, or None unless it is padded with zeros along one dimension, and has one reader."""
     pad = defined_by(term, "stablehlo.pad")
     if pad is None or len(list(term.uses)) > 1:
         return None

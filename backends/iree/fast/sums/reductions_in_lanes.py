@@ -1,4 +1,4 @@
-"""reductions_in_lanes: on CPUs, reduces an array to a scalar in two steps: first to lanes, then the lanes to a scalar.
+"""reductions_in_lanes: on CPUs, reduces an array first to a vector of partial results (lanes), and these to a scalar.
 
     %0 = reduce add %x, dimensions = [0] : tensor<3600xf32>
     ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
@@ -17,8 +17,8 @@ The pass also rewrites two kinds of sums, to scalars or arrays:
   not be -0, because -0 - (x - x) is -0, but -0 + (-x + x) is 0.
 
 If none of the lane counts in `_LANES` divides the number of elements, the size of the last dimension is the lane count
-if it is suitable. Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, and 1 for
-a product.
+if it is neither too small nor too large. Otherwise, the array is padded with the neutral element: -0 for a sum, since
+-0 + -0 is -0, and 1 for a product.
 """
 
 import math
@@ -41,7 +41,7 @@ _STEPS = 16
 _LARGE = 2**12
 """The fewest elements of a rewritten reduction. With fewer, the time of the call itself dominates."""
 _SUMS = 32
-"""The fewest sums, along dimensions that are not the last, for which multiply-adds are faster."""
+"""The fewest results of a sum along other than the last dimensions for which multiply-adds are faster."""
 
 
 @slow(
@@ -91,7 +91,7 @@ def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _read_once(x: IrValue, name: str) -> IrOp | None:
-    """The op that computes x, if its name is `name` and x has one reader, else None."""
+    """Returns the op that computes x if its name is `name` and x has one reader, else None."""
     return defined_by(x, name) if len(list(x.uses)) == 1 else None
 
 
@@ -106,7 +106,7 @@ def _has_slow_products(op: IrOp, product: IrOp) -> bool:
 
 
 def _in_lanes(b: Emitter, x: IrValue, init: IrValue, combine: str) -> IrValue:
-    """Reduces all elements of x to a scalar in two steps: to lanes, then to a scalar."""
+    """Reduces all elements of x to a vector of lanes, and these to a scalar."""
     sizes = shape(x)
     n, neutral = math.prod(sizes), b.constant(NEUTRAL[combine], init)
     lanes = next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)

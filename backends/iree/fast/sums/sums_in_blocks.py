@@ -10,7 +10,8 @@ trees. Besides, each addition waits for the one before it. Blocks do not wait fo
 take 0.2 to 0.9 of the time.
 
 In a sum along the last dimensions, IREE adds vectors if the number of elements of a row is a multiple of the vector's
-size. A row of this kind is a block if it has at most `_ROW` elements. Other rows are added in f64.
+size. A row of this kind is one block if it has at most `_ROW` elements, and may be divided into blocks if it has more.
+Other rows are added in f64.
 
 A sum of rows is not rewritten if IREE fuses it with ops on the whole array, because two steps would prevent the fusion.
 IREE does this if several ops read the elements, as in softmax, or if the sum is broadcast to the array, as in batch
@@ -61,7 +62,7 @@ def sums_in_blocks(module: ir.Module | IrOp) -> int:
 
 
 def _in_blocks(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Computes a sum of f32 in two steps or in f64. Returns None for other ops, and if IREE's code is good enough."""
+    """Computes a sum of f32 in blocks or in f64. Returns None for other ops, and if the op should stay as it is."""
     x, init = op.operands[0], op.operands[-1]
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
         return None
@@ -110,7 +111,7 @@ def _count(op: IrOp) -> int:
 
 
 def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The summed dimensions that come after all kept dimensions of a size above 1."""
+    """Returns the summed dimensions that come after all kept dimensions, except kept dimensions of size 1."""
     kept = [d for d, n in enumerate(sizes) if n > 1 and d not in dimensions]
     return [d for d in dimensions if d > max(kept, default=-1)]
 
@@ -129,7 +130,8 @@ def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> 
 def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
     """Computes the sum of an array whose last dimension is kept: in blocks along a summed dimension, or in f64.
 
-    Returns None if the array is computed, has several kept dimensions, and the sum has at most `_ROW` terms.
+    Returns None if IREE computes the array inside the sum (`_is_computed`), several dimensions are kept, and the sum
+    has at most `_ROW` terms.
     """
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
