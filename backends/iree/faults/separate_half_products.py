@@ -1,13 +1,17 @@
-"""separate_half_products: computes products and convolutions of f16 and bf16 on GPUs in f32.
+"""separate_half_products: if the target is a GPU, computes products and convolutions of f16 and bf16 in f32.
 
-    dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32    %v = convert %y : f32    dot_general %u, %v : f32
+    %z = dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32
+                                                  %v = convert %y : f32
+                                                  %b:2 = optimization_barrier %u, %v
+                                                  %z = dot_general %b#0, %b#1 : f32
 
-On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, in tiles of 16 by 16 elements. With padded tiles,
-some batches of products and some convolutions with one-element windows are wrong. The pass `gpu_products` pads the
-contracted dimensions itself and uses only whole tiles of rows and columns, so its products keep f16 and bf16.
+On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, in tiles of 16 by 16 elements. If IREE must pad the
+tiles, some batches of products and some convolutions with one-element windows are wrong. The pass `gpu_products` pads
+the contracted dimensions itself and uses only whole tiles of rows and columns. The products that it computes are right,
+so they keep f16 and bf16.
 
-On SPIR-V, if the GPU has cooperative matrices, IREE or the driver rejects some products. A barrier follows the
-conversions, because IREE would otherwise fuse the conversions with the product and multiply the narrow types.
+On SPIR-V, if the GPU has cooperative matrices, IREE or the driver rejects some products of f16 and bf16. The barrier is
+needed, because IREE would otherwise fuse the conversions with the product and multiply the narrow types.
 """
 
 from collections.abc import Sequence
@@ -36,7 +40,10 @@ _UNTESTED = "no test runs on such a GPU"
     untested=_UNTESTED,
 )
 def separate_half_products(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Converts the f16 and bf16 operands of products and convolutions to f32, in place, if the target is a GPU."""
+    """If the target is a GPU, converts the f16 and bf16 operands of products and convolutions to f32, in place.
+
+    Does not change the products that `gpu_products` computes in tensor cores.
+    """
     if not (settings.cuda or settings.spirv):
         return
 

@@ -1,13 +1,14 @@
-"""separate_parts: puts a barrier after a complex value with several readers, if a reader takes it apart.
+"""separate_parts: puts a barrier after a complex value that several ops read, if an op reads its parts separately.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p
     %y = dot_general %p, %q                         %r = real %b
                                                     %y = dot_general %b, %q
 
-The ops `real`, `imag` and `dot_general` read the real part and the imaginary part separately. IREE recomputes the parts
-for each reader and merges these computations. A reader of the real part may then get the imaginary part, or another
-array of the dispatch: silently wrong values. No barrier is needed if all readers are `real` or `imag`.
+The ops `real` and `imag`, and products such as `dot_general`, read the real part and the imaginary part separately.
+IREE recomputes the parts for each reader and merges these computations. A reader of the real part may then get the
+imaginary part, or another array of the dispatch, so that its result is silently wrong. No barrier is needed if all
+readers are `real` or `imag`.
 """
 
 from torch_mlir import ir
@@ -32,7 +33,11 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:
-    """Inserts a barrier after each complex value of a module that needs one, in place."""
+    """Inserts a barrier after complex values of a module, in place.
+
+    A value gets a barrier if several ops read it, one of them reads its parts separately, and not all of them are
+    `real` or `imag`. Constants and the results of barriers need no barrier.
+    """
     for op in outer_first(module.operation):
         if op.name in _STORED:
             continue

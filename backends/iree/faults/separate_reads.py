@@ -1,4 +1,4 @@
-"""separate_reads: puts a barrier before the second read, if an op reads a reduction along two different dimensions.
+"""separate_reads: if an op reads a reduction along two different dimensions, puts a barrier before the second read.
 
     %s = reduce(%x) across [1]                          %s = reduce(%x) across [1]
     %r = broadcast_in_dim %s, dims = [0]                %r = broadcast_in_dim %s, dims = [0]
@@ -6,14 +6,14 @@
     %y = add %r, %c                                     %c = broadcast_in_dim %b, dims = [1]
                                                         %y = add %r, %c
 
-IREE fuses the reduction with the addition, if both loop over equally many rows and columns. The fused code has only the
-sum of row i when it computes row i, and reads this sum for all columns: silently wrong values. Elementwise ops between
-the reduction and the broadcast do not prevent the fusion. A barrier makes IREE write the reduction to memory first. The
-fault was seen on CPUs and on Vulkan.
+IREE fuses the reduction with the addition, if both loop over equally many rows and columns. When the fused code
+computes row i of %y, it knows only the sum of row i of %x. It therefore adds this sum in each column j, where %c has
+the sum of row j: the values are silently wrong. Elementwise ops between the reduction and the broadcast do not prevent
+the fusion. A barrier makes IREE write the reduction to memory first. The fault was seen on CPUs and on Vulkan.
 
 The pass follows each reduction forward through elementwise ops and ops that move dimensions. For each value, it records
-which dimension each dimension of the reduction has become. Two operands of an op conflict if a dimension of the
-reduction has become different dimensions in them.
+which of the value's dimensions each dimension of the reduction has become. Two operands of an op conflict if a
+dimension of the reduction has become different dimensions in them.
 """
 
 from collections.abc import Hashable, Mapping
@@ -33,25 +33,29 @@ _MOVES = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()
 )
-_NOWHERE = -1  # stands for a dimension of size 1, along which reads cannot conflict
+_NOWHERE = -1  # in `_Read.places`, stands for a dimension of size 1, along which reads cannot conflict
 _MOST = 32
-"""For each value, only the 32 newest reductions are tracked. IREE fuses fewer reductions into one dispatch."""
+"""For each value, only the last 32 reductions that it reads are tracked.
+
+These suffice, because IREE fuses fewer reductions into one dispatch.
+"""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """How a value depends on a reduction: along which dimensions, and through which op that moved dimensions."""
+    """How a value depends on a reduction: along which dimensions, and which op moved the dimensions last."""
 
     places: Hashable
-    """For each dimension of the reduction, the dimension of the value along which it runs.
+    """For each dimension of the reduction, the index of the value's dimension that it has become.
 
-    A hashable description of the ops instead, if a reshape splits or merges dimensions.
+    If a reshape has split or merged dimensions, `places` is a hashable description of the ops that moved them instead.
     """
     move: int
-    """The index in the block of the last op that moved dimensions. -1 if no op moved them."""
+    """The index, in the block, of the last op that moved dimensions. -1 if no op moved them."""
 
 
-_Reads = Mapping[int, _Read]  # keyed by the index of the reduction in the block
+_Reads = Mapping[int, _Read]
+"""How a value depends on reductions. The keys are the indices of the reductions in the block."""
 
 
 @wrong(
@@ -59,7 +63,7 @@ _Reads = Mapping[int, _Read]  # keyed by the index of the reduction in the block
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:
-    """Inserts a barrier before each read of a module that conflicts with another read, in place."""
+    """Inserts a barrier, in place, before each read of a reduction that conflicts with another read of it."""
     regions = [region for op in outer_first(module.operation) for region in op.regions]
     for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
@@ -68,7 +72,7 @@ def separate_reads(module: ir.Module | IrOp) -> None:
 
 
 def _conflicts(ops: list[IrOp]) -> set[int]:
-    """Returns the indices in `ops`, the ops of a block, of those ops whose first operand needs a barrier."""
+    """Returns the indices of the ops whose first operand needs a barrier. `ops` are all ops of a block, in order."""
     conflicts: set[int] = set()
     reads: dict[IrValue, _Reads] = {}
     for number, op in enumerate(ops):
@@ -97,7 +101,7 @@ def _is_elementwise(op: IrOp, x: IrValue) -> bool:
 
 
 def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
-    """Merges the reads of several operands.
+    """Merges the reads of an op's operands to those of its result. Keeps only the last `_MOST` reductions.
 
     For each conflict, adds to `conflicts` the index of the later of the two ops that moved dimensions.
     """
@@ -120,9 +124,10 @@ def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashab
 
 
 def _destinations(op: IrOp) -> dict[int, int] | None:
-    """Maps each dimension of the operand of an op that moves dimensions to a dimension of the result.
+    """Maps the operand's dimensions to those of the result, for an op that moves dimensions.
 
-    Returns None for a reshape that does more than drop or add dimensions of size 1.
+    For a reshape, the map lacks dimensions of size 1. Returns None for a reshape that does more than drop or add such
+    dimensions.
     """
     if op.name == "stablehlo.transpose":
         return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}

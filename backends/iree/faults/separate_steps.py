@@ -1,12 +1,12 @@
-"""separate_steps: puts a barrier between two pads if one of them pads between elements.
+"""separate_steps: puts a barrier between two pads if one of them pads between elements (interior padding).
 
     %y = pad %x, %v, interior = [1]                 %y = pad %x, %v, interior = [1]
     %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
                                                     %z = pad %b, %v, low = [1]
 
-IREE lowers a pad to a fill of the whole result and an update in place. If two fills write equal values, IREE merges
-both updates, and the merged update loses the strides between the elements. IREE also treats a `dynamic_update_slice`
-whose update is a padded array as a pad.
+IREE lowers a pad to a fill of the whole result and an update in place. If both fills write the same value, IREE merges
+the two updates into one, which loses the strides between the elements. IREE also treats a `dynamic_update_slice` whose
+update is a padded array as a pad. A `reduce_window` pads its operands, too.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,10 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:
-    """Inserts a barrier between two ops that pad or update an array, if one of them pads between elements."""
+    """Inserts barriers between ops that pad or update an array one after the other, in place.
+
+    Two such ops need a barrier between them if one of them pads between elements. A `reduce_window` counts as a pad.
+    """
     for op in outer_first(module.operation):
         place = _UPDATES.get(op.name)
         places = range(len(op.results)) if op.name == "stablehlo.reduce_window" else range(0)
@@ -43,12 +46,12 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[IrValue]:
-    """The operands of the op that computes x, if this op only moves or converts elements. Otherwise empty."""
+    """The operands of the op that computes x, if this op only moves or converts elements. Empty for other values."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 
 def _has_steps(op: IrOp) -> bool:
-    """Whether an op pads between elements."""
+    """Whether an op pads between elements: by interior padding, or by the base dilation of a window."""
     names = "interior_padding", "base_dilations"
     return any(
         n != least for least, name in enumerate(names) if name in op.attributes for n in op.attributes[name]

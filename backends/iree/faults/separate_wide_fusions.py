@@ -7,10 +7,10 @@
     ...                                             %s24 = add %t, %y
 
 IREE fuses such a tree into one dispatch, however many arrays the tree reads. Or IREE splits the tree into two
-dispatches, and the first dispatch writes each value that both need to an array. But IREE's runtime does not load a
-dispatch with more than 16 arrays on CUDA, or more than 32 or 64 on other devices. A loss with a term for each of 33
-parameters exceeds the limit. Elementwise ops with other ops between them, such as the additions to a residual stream of
-a transformer, do not form a tree.
+dispatches; the first dispatch then writes an array for each value that both need. But IREE's runtime does not load a
+dispatch with more than 16 arrays on CUDA, or more than 32 or 64 on other devices. For example, a loss with a term for
+each of 33 parameters exceeds a limit of 32. Elementwise ops do not form a tree if other ops are between them: for
+example, the additions to the residual stream of a transformer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The most arrays that a tree may read or write, on CPUs and on other devices.
+"""The largest number of arrays that a tree may read or write: on CPUs, and on other devices.
 
 A value of the tree counts as written if it has several readers, because IREE may write it to memory.
 """
@@ -41,7 +41,8 @@ class _Tree:
     """A set of ops with results of one shape, which IREE may fuse into one dispatch.
 
     `arrays` are the values that the ops read from outside of the tree. `shared` counts the ops' results that have
-    several readers. `most` limits the number of arrays plus `shared`.
+    several readers. `most` limits the number of arrays plus `shared`. `number` orders the trees by their first ops.
+    `within` is the tree into which this tree has been merged, or None. `bits` is the result of `bit`, or 0 before it.
     """
 
     number: int
@@ -52,12 +53,12 @@ class _Tree:
     bits: int = 0
 
     def bit(self, numbers: Iterator[int]) -> int:
-        """The bit mask of this tree and the trees merged into it. The first call takes an unused bit from `numbers`."""
+        """The bit mask of this tree and the trees merged into it. If it is empty, takes a new bit from `numbers`."""
         self.bits = self.bits or 1 << next(numbers)
         return self.bits
 
     def root(self) -> "_Tree":
-        """The tree into which this tree has been merged."""
+        """The tree into which this tree has been merged in the end. The tree itself if it has not been merged."""
         tree = self
         while tree.within is not None:
             tree = tree.within
@@ -66,7 +67,10 @@ class _Tree:
         return tree
 
     def takes(self, other: "_Tree") -> bool:
-        """Merges the other tree into this tree and returns True. Returns False if both together are too large."""
+        """Merges the other tree into this tree and returns True.
+
+        If both together would have too many arrays, changes nothing and returns False.
+        """
         if other is self:
             return True
         if self.shared + other.shared + len(self.arrays | other.arrays) > self.most:
@@ -85,7 +89,7 @@ class _Tree:
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts barriers into the large trees of a module, in place. Takes time linear in the number of ops."""
     trees: dict[IrValue, _Tree] = {}
-    # Maps each value to a bit mask of the trees on which it depends through ops outside of these trees.
+    # The bit mask of each value: the trees on which the value depends through ops outside of these trees.
     behind: dict[IrValue, int] = {}
     numbers, bits, splats = count(), count(), set[IrValue]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
@@ -118,6 +122,6 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def _latest_first(trees: dict[IrValue, _Tree], xs: Sequence[IrValue]) -> list[tuple[IrValue, _Tree | None]]:
-    """Pairs each value with its tree, or None, and sorts the pairs: the tree of the latest op comes first."""
+    """Pairs each value with its tree, or None. The latest trees come first, and values without a tree last."""
     found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)

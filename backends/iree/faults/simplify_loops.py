@@ -1,9 +1,11 @@
-"""simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
+"""simplify_loops: inlines calls if a called function has a loop, and removes loops that run at most once.
 
 IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. IREE inlines calls, and may then find
-the trip counts of more loops. The pass therefore inlines calls first, so that it sees the loops that IREE will see. The
-pass also replaces a slice of a whole array by the array. Otherwise a loop-carried value would seem to depend on its old
-value; IREE replaces the old value, and then fails to find it. The pass runs before the patterns for ops.
+the trip counts of more loops. The pass therefore inlines calls first, so that it sees the loops that IREE will see.
+
+The pass also replaces a slice of a whole array by the array, and an update of a whole array by the update. IREE would
+do so itself, but in a loop it then fails to find the value that it has replaced, and crashes. The pass runs before the
+patterns for ops.
 """
 
 from collections.abc import Sequence
@@ -35,7 +37,10 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:
-    """Inlines all calls if a callee has a loop. Removes loops that run at most once. Changes the module in place."""
+    """Inlines all calls if a callee has a loop. Then removes slices of whole arrays, and loops that run at most once.
+
+    Changes the module in place.
+    """
     callees = {str(op.attributes["callee"])[1:] for op in outer_first(module.operation, ("func.call",))}
     functions = [op for op in outer_first(module.operation, ("func.func",)) if symbol(op) in callees]
     if any(outer_first(function, (_LOOP,)) for function in functions):
@@ -45,9 +50,9 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
 
 def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Replaces a slice of a whole array by the array, and an update of a whole array by the update. Otherwise None.
+    """Replaces a slice of a whole array by the array, and an update of a whole array by the update.
 
-    Start indices do not matter, because StableHLO clamps them to 0.
+    Returns None for other slices and updates. Start indices do not matter, because StableHLO clamps them to 0.
     """
     whole = op.operands[_WHOLE[op.name]]
     same = op.operands[0].type == whole.type == op.results[0].type and whole.type.has_static_shape
@@ -55,7 +60,7 @@ def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _without_loop(b: Emitter, loop: IrOp) -> Sequence[IrValue] | None:
-    """The results of a loop that runs at most once. None for other loops."""
+    """Computes the results of a loop that runs at most once: inlines the iteration. Returns None for other loops."""
     times = few_iterations(loop)
     if times is None:
         return None
@@ -63,7 +68,7 @@ def _without_loop(b: Emitter, loop: IrOp) -> Sequence[IrValue] | None:
 
 
 def few_iterations(op: IrOp) -> int | None:
-    """The trip count of a loop if constants show that it is 0 or 1. Otherwise None."""
+    """The trip count of a loop if constants show that it is 0 or 1. None for other loops."""
     condition, body = (region.blocks[0] for region in op.regions)
     carries = [known_number(x) for x in op.operands]
     (holds,) = _returned(condition, carries)

@@ -1,9 +1,11 @@
-"""Strided slices on GPUs: IREE loses the strides if it drops a dimension of size 1 or, on SPIR-V, sums the rows.
+"""Rewrites strided slices for GPUs. IREE loses the strides of a slice in two cases.
+
+In the first case, IREE drops a dimension of size 1 from the slice. The pattern drops the dimension before the slice:
 
     %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
     ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
 
-For SPIR-V, a barrier after the slice makes IREE write the slice to memory.
+In the second case, IREE sums the rows of the slice on SPIR-V. A barrier after the slice makes IREE write it to memory.
 """
 
 from collections.abc import Sequence
@@ -27,9 +29,13 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
     "On SPIR-V, IREE sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows"
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Slices an array without dimensions of size 1. On SPIR-V, a barrier stores the slice instead.
+    """Drops dimensions of size 1 from the array, slices it, and adds the dimensions again.
 
-    If earlier ops slice the array too, a barrier keeps IREE from merging the slices.
+    If the slice itself cuts a dimension to size 1, another slice does so first. A barrier keeps IREE from merging this
+    slice, or an earlier one, with the strided slice. On SPIR-V, keeps the op and puts a barrier after it instead.
+
+    Returns None if all strides are 1, or if the slice is empty or of dynamic shape. On targets other than SPIR-V, also
+    returns None if no dimension of the slice has size 1.
     """
     x, strides = op.operands[0], list(op.attributes["strides"])
     if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):

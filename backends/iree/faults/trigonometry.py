@@ -1,4 +1,4 @@
-"""sine, cosine and tangent of f32 on CPUs, with rounding errors that do not grow with the argument, as IREE's do.
+"""Emits sine, cosine and tangent of f32 for CPUs. Unlike IREE's, their errors do not grow with the argument.
 
 All arithmetic is in f64. Let k be the integer nearest to x / pi, and g = x / pi - k. A polynomial in g**2 gives sin(pi
 g), and the parity of k gives the sign. The code has no branches and no function calls, so it vectorizes. Errors are at
@@ -31,7 +31,10 @@ _SINE = hexadecimal("""
     0x1.921fb54417a17p+1 -0x1.4abbce4b90dcap+2 0x1.466bbea9e665dp+1 -0x1.32d0d848e21c9p-1 0x1.50069635dec50p-4
     -0x1.cb29605f9e7c7p-8
 """)
-"""The coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2. The fit has a relative error of 2.6e-11."""
+"""The coefficients of a polynomial in g**2 that approximates sin(pi g) / g for |g| <= 0.516.
+
+The relative error is at most 2.6e-11.
+"""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_CPUS)
@@ -40,7 +43,10 @@ _SINE = hexadecimal("""
     "{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the function with an exact range reduction and a polynomial in f64. tan is sin / cos."""
+    """Computes the function with an exact range reduction and a polynomial in f64. tan is sin / cos.
+
+    Returns None for f64 and for complex numbers.
+    """
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
@@ -50,7 +56,7 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
-    """cos(x), as sin(pi / 2 - x).
+    """Computes cos(x) as sin(pi / 2 - x). `near` is explained in `_sine`.
 
     Starts from -x, so that cos(x) and sin(x) share no op: IREE would compute shared ops first and store the results.
     """
@@ -58,9 +64,9 @@ def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
 
 
 def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
-    """sin(x) / cos(x) from one range reduction. cos(pi g) is sin(pi (1/2 - |g|))."""
+    """Computes sin(x) / cos(x) from one range reduction. cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
-    # 1/2 - |g| may be tiny, so the two parts of |g| are subtracted one by one. 1/2 minus the leading part is exact.
+    # |g| may be close to 1/2, so its two parts are subtracted from 1/2 one by one. The first difference is exact.
     left = b.subtract(b.constant(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
@@ -71,7 +77,10 @@ def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
 
 
 def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrValue:
-    """sin(x + pi `more`) for f32 numbers as f64. With `near`, all |x| are below the first start in `_REGIONS`."""
+    """Computes sin(x + pi `more`). x has f32 numbers, converted to f64.
+
+    With `near`, all |x| are below the first start in `_REGIONS`, so that no bits of 1 / pi are omitted.
+    """
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
@@ -81,23 +90,23 @@ def _reduced(
 ) -> tuple[IrValue, IrValue, IrValue]:
     """Reduces x to g = x / pi + `more` - k, where k is the nearest integer. Returns three values:
 
-    - the leading part of g, which is g without x times the last part of 1 / pi
+    - the leading part of g: g minus the product of x and the last part of 1 / pi
     - the last part of 1 / pi
-    - an integer whose sign bit is the parity of k, which is the sign of the result
+    - an integer whose sign bit is set if k is odd, because sin(pi g) must then be negated
     """
     whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
     start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
     if b.fused and more is None:
         shifted = _sum(b, x, leading, whole)
-    else:  # adds the small products first, so that only the last sum rounds by much
+    else:  # adds the small products first, so that only the last addition has a large rounding error
         shifted = b.add(_sum(b, x, leading if b.fused else (last, *reversed(leading)), start), whole)
     most = _sum(b, x, leading, b.subtract(start, b.subtract(shifted, whole)))
-    bits = b.bitcast(shifted, signless(64))  # the last bits of `WHOLE` + k are those of k
+    bits = b.bitcast(shifted, signless(64))  # `shifted` is `WHOLE` + k, and its last bits are those of k
     return most, last, b.shift_left(bits, 63)
 
 
 def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
-    """sin(pi g), negated where the sign bit of `sign` is set."""
+    """Computes sin(pi g), and negates it where the sign bit of `sign` is set."""
     square, y = b.multiply(g, g), b.constant(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
         y = _sum(b, y, [square], coefficient)
@@ -106,7 +115,7 @@ def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
 
 
 def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
-    """The parts of 1 / pi for each element of x, without the bits of 1 / pi that give whole turns."""
+    """The parts of 1 / pi for each element of x. Bits of 1 / pi whose product with x is whole turns are omitted."""
     widths = (53,) if b.fused else (26, 27)
     parts = tuple(b.constant(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:
@@ -117,7 +126,10 @@ def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
 
 
 def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
-    """1 / pi, without the first `left_out` bits of 1 / (2 pi), as a sum of parts with `widths` bits and a rest."""
+    """Splits 1 / pi, without the first `left_out` bits of 1 / (2 pi), into parts whose sum it is.
+
+    `widths` has the numbers of bits of the parts. A last part has the remaining bits.
+    """
     count, parts = 2 * (TURN % 2 ** (256 - left_out)), list[float]()
     for width in widths:
         below = count.bit_length() - width
@@ -127,7 +139,10 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
 
 
 def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> IrValue:
-    """y plus x times each factor, in this order. Fused multiply-adds round each product and sum once."""
+    """Adds the products of x and each factor to y, in this order.
+
+    If the target has fused multiply-adds, they round only once for each product and its addition.
+    """
     for factor in factors:
         y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)
     assert isinstance(y, ir.Value), "there is a factor"

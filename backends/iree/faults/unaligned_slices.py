@@ -1,9 +1,12 @@
-"""Contiguous slices and concatenated operands at unaligned offsets, for SPIR-V.
+"""Rewrites contiguous slices, and concatenations, at unaligned offsets for SPIR-V.
 
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
 IREE reads a contiguous slice in place, and loads four elements at once, from indices that are multiples of four. If the
 slice begins at another index, IREE loads wrong elements. A gather reads one element at a time.
+
+Similarly, an operand of a concatenation overwrites its neighbours if it begins at such an index of the result. A
+barrier before the operand prevents this.
 """
 
 import math
@@ -30,7 +33,10 @@ _FEW = 16
     "vulkan/slices",
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the slice by a gather. Returns None if the slice is known to be read correctly."""
+    """Computes the slice by a gather. Returns None if IREE is known to read the slice correctly.
+
+    Also returns None if the sliced array has a dynamic shape.
+    """
     x, *starts = op.operands
     y = op.results[0]
     if is_dynamic(x.type) or not _by_fours(y) or _is_aligned(op):
@@ -46,7 +52,7 @@ def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_aligned(op: IrOp) -> bool:
-    """Whether a slice is not contiguous, or has an offset that is surely a multiple of four."""
+    """Whether the offset of a slice is known to be a multiple of four. True also if the slice is not contiguous."""
     x, y = op.operands[0], op.results[0]
     if op.name == "stablehlo.slice":
         return _piece(op) is None or not _offset(y) % _AT_ONCE
@@ -61,9 +67,9 @@ def _by_fours(y: IrValue) -> bool:
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """A divisor of the offsets of all slices of sizes `part`, whatever their starts. None if they are not contiguous.
+    """A number that divides the offsets of all slices of the sizes `part` in an array of the sizes `sizes`.
 
-    `sizes` are the sizes of the sliced array.
+    Returns None if these slices are not contiguous.
     """
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
@@ -83,9 +89,9 @@ def _piece(op: IrOp) -> int | None:
 
 
 def _offset(x: IrValue) -> int:
-    """The offset, in elements, of x in the array in memory of which x is a slice, or a slice of a slice.
+    """If x is a slice of an array, or a slice of a slice, returns the offset of x in this array, in elements.
 
-    0 if x is not a slice.
+    Stops at a slice that is not contiguous: x lies in the result of that slice. Returns 0 if x is not a slice.
     """
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
@@ -105,9 +111,10 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts a barrier before each operand whose offset in the result is not a multiple of four, in place.
+    """Puts a barrier, in place, before each operand whose offset in the result is not a multiple of four.
 
-    Returns None, because the op itself stays.
+    Changes nothing if the operands are not contiguous in the result, or if the shape is dynamic. Returns None, because
+    the op itself stays.
     """
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value

@@ -4,23 +4,24 @@
     %y = dynamic_update_slice %x, %u, %i    ->          %c = select %always, %x, 0
                                                         %y = dynamic_update_slice %c, %u, %i
 
-IREE updates and sorts arrays in place. It copies an array if a reader comes after the update in program order, but it
-does not copy
+IREE updates and sorts arrays in place. It copies an array first if a reader comes after the update in program order.
+But it does not copy the following arrays:
 
-- an array that a loop captures, or computes from captured values alone, so that IREE hoists it out of the loop: the
-  next iteration begins with the updated array;
-- an argument of the program: the caller may pass it to another call, and the program may return it, too;
-- an array whose readers come before the update. IREE may run such a reader after the update, because dispatches run
+- An array from outside of a loop that the loop's body updates. The next iteration then begins with the updated array.
+  This includes arrays that the body computes from outer values alone, because IREE hoists them out of the loop.
+- An argument of the program, although the caller may pass it to another call, or the program may return it, too.
+- An array whose readers come before the update. IREE may run such a reader after the update, because dispatches run
   concurrently, and because IREE moves dispatches to other command buffers if the host needs a value that depends on
-  the update. The reader then sees the updated array: silently wrong values, on CPUs, vmvx and Vulkan;
-- a result of a conditional, if the branch that ran returned one array as two results;
-- a result of a loop whose body returns an array from outside, if IREE finds that the array is constant: the next call
-  of the program reads the updated constant.
+  the update. The reader then sees the updated array: silently wrong values, on CPUs, vmvx and Vulkan.
+- A result of a conditional, if the branch that ran returned one array as two results. An update of one result then
+  changes the other.
+- A result of a loop whose body returns an array from outside, if IREE finds that the array is constant. The next call
+  of the program then reads the updated constant.
 
-A reader is harmless if the update depends on its results, unless another op reads these results, too: IREE may
-recompute them for that op. Arrays that IREE finds equal count as one array. Loop-carried values need no copy: a loop on
-the host copies them before each update (or `carries_in_place` handles them), and a loop inside a dispatch keeps the
-order of its ops.
+A reader is harmless if the update depends on the reader's results, so that it runs first. But if another op reads these
+results, too, IREE may recompute them for that op, after the update. Arrays that IREE finds equal count as one array.
+Loop-carried values need no copy: a loop on the host copies them before each update (or `carries_in_place` handles
+them), and a loop inside a dispatch keeps the order of its ops.
 """
 
 import functools
@@ -54,7 +55,7 @@ from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 
 DONATED = "iree.abi.output"
-"""The name of an attribute of arguments: the index of the result that reuses the argument's memory."""
+"""The name of an argument's attribute. Its value is the index of the result that reuses the argument's memory."""
 
 
 @wrong(
@@ -71,7 +72,7 @@ DONATED = "iree.abi.output"
     "update_of_a_result_of_two",
 )
 def updates_after_reads(module: ir.Module) -> None:
-    """Inserts a copy before each update of a module that may overwrite an array too early, in place."""
+    """Inserts a copy before each update that may overwrite an array too early. Changes the module in place."""
     for function in functions_in(module):
         ops = outer_first(function)
         if not any(updated(op) for op in ops):
@@ -85,7 +86,7 @@ def updates_after_reads(module: ir.Module) -> None:
 
 
 class _Arrays:
-    """The arrays of a function, and the ops that read each array. Values that are equal, or views, are one array."""
+    """The arrays of a function, and the ops that read each array. Equal values, and views of them, are one array."""
 
     def __init__(self, ops: list[ir.Operation]) -> None:
         self._numbers = _Numbers()
@@ -104,7 +105,10 @@ class _Arrays:
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: IrValue) -> list[IrValue]:
-        """If x is a result of a conditional or loop, or a view of one, its other results that may be the same array."""
+        """The other results of a conditional or loop that may be the same array as its result x, or a view x of it.
+
+        Empty if x is not a result of a conditional or loop, or a view of such a result.
+        """
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:
             return []
@@ -119,7 +123,7 @@ class _Arrays:
         ]
 
     def _sources(self, x: IrValue) -> set[int]:
-        """The value numbers of the values that x may be, or may be a view of."""
+        """The value numbers of the values that x may equal, or may be a view of."""
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
@@ -135,7 +139,7 @@ class _Numbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, x: IrValue) -> int:
-        """The value number of x. A new number if `note` has not seen the op that computes x."""
+        """The value number of x. If `note` has not seen the op that computes x, x gets a new number."""
         return self._of.setdefault(x, len(self._of))
 
     def note(self, op: IrOp) -> None:
@@ -155,7 +159,7 @@ class _Numbers:
 
 
 def _kind(x: IrValue) -> Hashable:
-    """The element type and the number of elements of an array of static shape. The type of any other value."""
+    """The element type and the number of elements of an array of static shape. For other values, their type."""
     return _kind_of(x.type)
 
 
@@ -173,7 +177,7 @@ def _settings(op: IrOp) -> Hashable:
 
 
 def _is_read_later(readers: list[ir.Operation], update: IrOp) -> bool:
-    """Whether IREE may compute or recompute a reader after the update."""
+    """Whether IREE may compute or recompute one of `readers`, which read the updated array, after the update."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
     def users(op: ir.Operation) -> set[ir.Operation]:
@@ -186,9 +190,10 @@ def _is_read_later(readers: list[ir.Operation], update: IrOp) -> bool:
 
 
 def _is_kept(op: IrOp, x: IrValue) -> bool:
-    """Whether x, which `op` updates, may be a program's argument or be used by several iterations of a loop.
+    """Whether x, which `op` updates, may still be read after the block of `op` has run, or outside of the block.
 
-    False for an array of dynamic shape.
+    For example, x may be a program's argument, or be used by several iterations of a loop. Returns False for an array
+    of dynamic shape.
     """
     block = op.operation.block
     if is_dynamic(x.type):
@@ -211,8 +216,8 @@ def _is_returned_by_iterations(x: IrValue, block: ir.Block) -> bool:
 def _stays(y: IrValue, block: ir.Block) -> bool:
     """Whether an array may be read after a run of the block, or outside of the block.
 
-    The readers can be a caller, the ops around the block, or the next iteration of a loop. `y` is one of the results of
-    `alternatives`.
+    The reader may be a caller, an op outside of the block, or the next iteration of a loop. `alternatives` has returned
+    y for this block.
     """
     parent = block.owner.operation
     is_program = _is_program(parent)
@@ -226,7 +231,10 @@ def _stays(y: IrValue, block: ir.Block) -> bool:
 
 
 def _varies(x: IrValue, block: ir.Block) -> bool:
-    """Whether a value computed in a loop's body depends on loop-carried values that change."""
+    """Whether x, which a loop's body computes, depends on a loop-carried value that changes.
+
+    Returns False if `block` is not a block of a loop.
+    """
     if block.owner.operation.name != "stablehlo.while":
         return False
 
@@ -262,7 +270,7 @@ def donated_arguments(function: IrOp) -> dict[int, int]:
 
 
 def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
-    """Whether an argument's memory is reused by a result, and the op of this result is the argument's only reader."""
+    """Whether a result reuses an argument's memory, and the op that computes it is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
@@ -270,7 +278,7 @@ def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
 
 
 def _is_carried_on(x: ir.BlockArgument[ir.Type]) -> bool:
-    """Whether an iteration passes an argument of a loop's body on, unchanged, to the next iteration."""
+    """Whether the loop's body returns its argument x unchanged, so that the next iteration gets the same value."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
         for use in x.uses

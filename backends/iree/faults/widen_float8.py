@@ -1,12 +1,14 @@
-"""widen_float8: computes arithmetic of 8-bit floats in f32, between correct conversions.
+"""widen_float8: computes arithmetic of 8-bit floats in f32. Converts the operands to f32, and the results back.
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
-On CPUs, IREE reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the greatest subnormal number
-and the least normal number to 0, and lacks some ops. f32 has over twice as many bits as 8-bit floats. A sum, product,
-quotient or root rounded to f32 and then to 8 bits therefore equals the result rounded once (Figueroa, "When is double
-rounding innocuous?", 1995). In the regions of reductions, windows, scatters and sorts, each op rounds its result to 8
-bits, as StableHLO says. Matrix products and convolutions add in f32 and round only the sums.
+On CPUs, IREE reads 0xFF, one of the two NaNs of f8E4M3FN, as -480. It rounds numbers between the greatest subnormal
+number and the least normal number to 0, and lacks some ops.
+
+f32 has over twice as many mantissa bits as 8-bit floats. A sum, product, quotient or root that is rounded to f32 and
+then to 8 bits therefore equals the result rounded once (Figueroa, "When is double rounding innocuous?", 1995). In the
+regions of reductions, windows, scatters and sorts, each op rounds its result to 8 bits, as StableHLO says. Matrix
+products and convolutions add in f32 and round only the sums.
 """
 
 import functools
@@ -44,7 +46,7 @@ def widen_float8(module: ir.Module | IrOp) -> None:
 
 
 def _widen(op: IrOp) -> None:
-    """Replaces an op on 8-bit floats by the op on f32."""
+    """Replaces an op on 8-bit floats by the same op on f32. Compares in total order as integers instead."""
     b = Emitter(ir.InsertionPoint(op), op.location)
     if "compare_type" in op.attributes and "TOTALORDER" in str(op.attributes["compare_type"]):
         results: Sequence[Any] = [_in_total_order(b, op)]
@@ -64,11 +66,11 @@ def _widen(op: IrOp) -> None:
 
 
 def _without_error(b: Emitter, x: IrValue) -> IrValue:
-    """Rounds a power in f32 to fewer bits, so that a power half way between 8-bit floats becomes exactly half way.
+    """Rounds x, a power computed in f32, to 16 mantissa bits.
 
-    Otherwise the rounding error of f32 would decide how such a power is rounded. Removing the bits changes the result
-    for a single pair of 8-bit floats, whose power is very near half way: in f8E4M3FNUZ, 104 to the power -0.0068359375
-    gives 1 instead of 0.9375.
+    A power half way between two 8-bit floats thus becomes exactly half way. Otherwise the rounding error of f32 would
+    decide how such a power is rounded to 8 bits. Removing the bits makes the result wrong for a single pair of 8-bit
+    floats, whose power is very near half way: in f8E4M3FNUZ, 104 to the power -0.0068359375 gives 1 instead of 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}
@@ -76,10 +78,10 @@ def _without_error(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _in_total_order(b: Emitter, op: IrOp) -> IrValue:
-    """Compares 8-bit floats in IEEE 754's total order, as integers. Inverts all bits of negative numbers but the sign.
+    """Compares 8-bit floats in IEEE 754's total order, as integers.
 
-    The FNUZ types have a single NaN, without a sign, which is encoded as -0 is in other types. This NaN is the largest
-    value in the order.
+    Before the comparison, inverts all bits of negative numbers except the sign bit. The FNUZ types have a single NaN,
+    without a sign, whose code is that of -0 in other types. This NaN is the largest value in the order.
     """
     keys = []
     for x in op.operands:
@@ -103,7 +105,7 @@ def _is_float8(type_: ir.RankedTensorType) -> bool:
 
 
 def from_float8(b: Emitter, x: IrValue) -> IrValue:
-    """x as f32, which represents all 8-bit floats. Every encoding of NaN becomes NaN."""
+    """Converts 8-bit floats to f32, which represents all of them. Every encoding of NaN becomes NaN."""
     wide = b.convert(x, ir.F32Type.get())
     if str(element(x)) != "f8E4M3FN":
         return wide
@@ -112,9 +114,9 @@ def from_float8(b: Emitter, x: IrValue) -> IrValue:
 
 
 def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
-    """Rounds x to an 8-bit type. Numbers that round up to the least normal number are replaced by that number first.
+    """Rounds x to the 8-bit type `to`. Drops the imaginary parts of complex numbers.
 
-    The imaginary parts of complex numbers are dropped.
+    Numbers that must round up to the least normal number are replaced by it first, because IREE would round them to 0.
     """
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
@@ -129,7 +131,7 @@ def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
 
 
 def _to_odd(b: Emitter, x: IrValue) -> IrValue:
-    """f64 rounded to odd in f32: a number that is not an f32 becomes the neighbour whose last bit is 1.
+    """Rounds f64 to f32, "to odd": a number that is not an f32 becomes the neighbouring f32 whose last bit is 1.
 
     A number half way between two 8-bit floats ends in zeros, so rounding to odd never produces one. Rounding the result
     again therefore equals rounding once (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).

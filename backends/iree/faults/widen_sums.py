@@ -5,8 +5,9 @@
 IREE adds in the type of the result. A bf16 sum of equal terms stops growing at 256 terms, so that the sum of 4,096 ones
 is 256; an f16 sum stops at 2,048 terms. StableHLO leaves the type of intermediate sums open; XLA uses f32.
 
-Matrix products and convolutions keep the types of their operands and compute a result in f32. The pass does not change
-scatters, or reductions and windows that neither add nor multiply; these ops round after each step.
+Matrix products and convolutions keep the types of their operands and compute a result in f32, which is then rounded.
+The pass does not change scatters, which round after each update. Nor does it change reductions and windows that neither
+add nor multiply.
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def widen_sums(module: ir.Module | IrOp) -> None:
 
 
 def _wide(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
-    """Computes an op in f32, and rounds the result to the result's type. Returns None for ops that stay unchanged."""
+    """Computes an op in f32, and rounds the result to its former type. Returns None for ops that stay unchanged."""
     if len(op.results) != 1 or not isinstance(element(op.results[0]), ir.F16Type | ir.BF16Type):
         return None
     f32 = ir.F32Type.get()

@@ -27,7 +27,11 @@ from tiduc.passes.rules.selection import selected
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Finds the index of the element that each window selects by a reduce_window, then scatters to these indices."""
+    """Emits a reduce_window that finds the index of the element that each window selects, then scatters to the indices.
+
+    For additions in small windows on GPUs, `spread_windows` replaces the scatter. If an array is empty, the result has
+    only initial values. Raises `Unsupported` for dynamic shapes.
+    """
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its shapes are dynamic")
@@ -59,10 +63,10 @@ def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/greatest",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Reduces in stages on GPUs. Returns None on CPUs.
+    """On GPUs, reduces in stages (staged_reductions.py). Returns None on CPUs.
 
-    A reduction of dynamic shape is kept, followed by a barrier, because IREE does not compile it together with
-    broadcasts of its result.
+    On GPUs, a reduction of dynamic shape is kept, and a barrier follows it, because IREE does not compile it together
+    with broadcasts of its result.
     """
     if b.cpu:
         return None
@@ -82,9 +86,10 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Rewrites the op into forms that IREE compiles. The decorators above name the cases.
+    """Rewrites the op in the cases that the decorators above describe. Otherwise returns None.
 
-    A window may be combined with the initial values more than once, because StableHLO allows any number of times.
+    The arrays are padded with initial values. This is allowed, because in StableHLO a window may combine any number of
+    initial values with its elements.
     """
     count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
@@ -108,9 +113,9 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def drop_excess(b: Emitter, op: IrOp) -> None:
-    """Trims the operands of a convolution or reduce_window, in place, along dimensions with a single window.
+    """If there is a single window along a dimension, removes elements that it does not read from the operands.
 
-    Elements that the window does not read are removed:
+    Changes the convolution or reduce_window `op` in place. Does nothing for dynamic shapes.
 
         10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
     """
@@ -162,7 +167,8 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Pads the parts of complex arrays separately, and unsigned integers as signed integers.
 
-    A barrier separates the pad of a single element from the op that computes the element.
+    If the array has a single element, returns the array if there is padding only between elements. Otherwise a barrier
+    separates the pad from the op that computes the element. Returns None for other arrays.
     """
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
@@ -178,7 +184,10 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes an op that only moves unsigned integers on signed integers. Returns None for other element types."""
+    """If an op on unsigned integers only moves them, computes it on signed integers with the same bits.
+
+    Returns None for other element types.
+    """
     y = op.results[0]
     if not is_unsigned(y):
         return None

@@ -3,12 +3,13 @@
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes the result directly to the argument's memory, even if ops that compute other results have not read the
-argument yet. The results of these ops would then be wrong. Because of the barrier, all results are computed before the
-first result is copied to the argument's memory.
+The attribute says that result 0 reuses the memory of %p. IREE writes the result directly to this memory, even if ops
+that compute other results have not read the argument yet. The results of these ops would then be wrong. Because of the
+barrier, all results are computed before the first result is copied to the argument's memory.
 
 No barrier is needed if an element of the result depends only on the argument's element at the same index, and nothing
-else reads the argument: however ops are fused, each element is read before it is written. Such a result is not copied.
+else reads the argument. Then each element is read before it is written, however ops are fused. Such a result is not
+copied.
 """
 
 from torch_mlir import ir
@@ -33,7 +34,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts a barrier before the return of each function that would write a result too early, in place."""
+    """Inserts a barrier, in place, before the return of each function that would write a result too early."""
     for function in functions_in(module):
         if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
@@ -49,13 +50,13 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # A barrier copies nothing: its result would share memory with an operand that may be a donated argument.
+        # A barrier copies nothing. A result that may be a donated argument would therefore share its memory.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
     for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
-            # On Vulkan, IREE's own copy is wrong if the memory does not start at the beginning of its buffer.
+            # On Vulkan, IREE would copy x wrongly if the memory does not start at the beginning of its buffer.
             last.operands[place] = x if cpu or is_dynamic(x.type) else copied(b, x)
 
 
@@ -84,9 +85,9 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether the argument x is read only by the computation of the result at `place`, and only element by element.
+    """Whether only elementwise ops read the argument x, and only to compute the result with the index `place`.
 
-    On targets other than CPUs, the result must also depend on x, and not be x itself.
+    The result must have the type of x. On targets other than CPUs, it must also depend on x, and not be x itself.
     """
 
     def is_elementwise(op: IrOp) -> bool:
