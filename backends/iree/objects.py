@@ -1,11 +1,12 @@
-"""objects: the object file with a program's kernels, for a static library (`static/library.py`).
+"""Compiles a program's kernels to an object file, for a static library (`static/library.py`).
 
     StableHLO --in_steps--> SCHEDULED --check--> LOWERED --iree-compile--> NAME.o, NAME.h
                                                     |
-                                                    +--in_steps--> the module as well, if it is requested
+                                                    +--in_steps--> the module for IREE's runtime, if it is requested
 
-Up to `LOWERED`, IREE's compiler gets the flags for a module. The program for a static library differs only in the
-description of the target, which `as_static_library` then replaces.
+`SCHEDULED` and `LOWERED` are phases of IREE's compiler (`steps.py`). Up to `LOWERED`, the compiler gets the flags for a
+module, because a program for a static library differs only in the description of its target. `as_static_library` then
+replaces this description.
 """
 
 import os
@@ -28,9 +29,9 @@ _MODULE = re.compile(rb"^module(?: @\S+)?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Objects:
-    """An object file with a program's kernels, IREE's header for the object file, and the text after `LOWERED`.
+    """An object file with a program's kernels, IREE's header for it, and the program's text after `LOWERED`.
 
-    The header is empty for a program without kernels.
+    If the program has no kernels, `kernels` is `NO_KERNELS`, and the header is empty.
     """
 
     kernels: bytes
@@ -42,9 +43,9 @@ class Objects:
 class ObjectFile:
     """A request to compile a program to an object file.
 
-    IREE's symbols contain `name`. `check` is called with the program after `SCHEDULED`, before the kernels are
-    compiled, and raises an error if the host code cannot be translated. With `beside_module`, the steps of IREE's
-    compiler go on to the module. `reached` sets `objects`.
+    The names of the object file's symbols contain `name`. `check` is called with the program after `SCHEDULED`, before
+    the kernels are compiled. It must raise an error if the host code cannot be translated to C. With `beside_module`,
+    the module for IREE's runtime is also compiled. The method `reached` sets `objects`.
     """
 
     name: str
@@ -64,10 +65,11 @@ class ObjectFile:
         phase: str,
         text: bytes,
     ) -> Ended:
-        """Checks the host code after `SCHEDULED`, and compiles the kernels after `LOWERED`.
+        """Checks the host code if `phase` is `SCHEDULED`, and compiles the kernels if `phase` is `LOWERED`.
 
         `text` is the program after `phase`. `command` is IREE's compiler with the flags of the program, and `run` runs
-        a command on a text. The output of the result is the text for the next step, or empty if no step follows.
+        a command on a text. Returns an `Ended` whose output is the text for the next step, or empty if no step follows.
+        If the kernels do not compile, returns the result of the failed run.
         """
         if phase == SCHEDULED:
             self.check(text)
@@ -90,10 +92,10 @@ class ObjectFile:
 
 
 def without_unused(kernels: bytes, query: str, folder: str, run: Callable[[list[str]], Ended]) -> bytes:
-    """An object file without functions that no kernel calls, such as IREE's conversions of f16: up to 3 KB.
+    """Removes functions that no kernel calls, such as IREE's conversions of f16, from an object file: up to 3 KB.
 
-    `query` is the function that gives the kernels. Other files than ELF's, and a file that the linker in IREE's package
-    refuses, stay as they are.
+    `query` is the function that returns the kernels to a caller. The file is returned unchanged if it is not an ELF
+    file, or if the linker in IREE's package refuses it.
     """
     if not is_elf(kernels):
         return kernels
@@ -108,9 +110,10 @@ def without_unused(kernels: bytes, query: str, folder: str, run: Callable[[list[
 
 
 def as_static_library(text: bytes, name: str, kernels: str) -> bytes:
-    """Replaces the description of the target in the text of a program after `LOWERED` by that for a static library.
+    """Returns a program's text after `LOWERED` with another target: a static library, not a module.
 
-    Raises `CompileError` if IREE's text does not have the expected form.
+    `name` becomes the name of the MLIR module. IREE's compiler will write the object file to the path `kernels`. Raises
+    `CompileError` if the text does not have the expected form.
     """
     settings = f'link_embedded = false, link_static = true, static_library_output = "{kernels}", '
     static = b'<"llvm-cpu", "static", {' + settings.encode()

@@ -1,4 +1,4 @@
-"""Weights that a compiled module reads from an archive when the module is loaded.
+"""Makes a program read its weights from an archive when its compiled module is loaded, not take them as arguments.
 
     func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
                                   func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
@@ -23,12 +23,12 @@ _DESCRIBED = "iree.reflection"
 
 
 def other_inputs(signature: Signature, names: Collection[str]) -> list[int]:
-    """The indices of the inputs that are not parameters. `names` are the names of the parameters."""
+    """Returns the indices of the inputs that are not parameters. `names` are the names of the parameters."""
     return [i for i, value in enumerate(signature.inputs) if value.name not in names]
 
 
 def without_parameters(signature: Signature, names: Collection[str]) -> Signature:
-    """The signature of a module after the inputs in `names`, all of static shape, have become parameters."""
+    """Returns the signature without the inputs in `names`, all of which must have static shapes."""
     kept = other_inputs(signature, names)
     number = {old: new for new, old in enumerate(kept)}
     sizes = [
@@ -40,9 +40,10 @@ def without_parameters(signature: Signature, names: Collection[str]) -> Signatur
 
 
 def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Collection[str]) -> str:
-    """Adds a wrapper to a prepared program and returns the text.
+    """Makes a program read the inputs in `names`, its parameters, from an archive. Returns the text of the module.
 
-    The wrapper reads the parameters from the archive, takes the other inputs, and calls the program.
+    Adds a function that takes the other inputs, reads the parameters and calls the program's function. The function in
+    `stablehlo` must have the attribute `iree.reflection`.
     """
     module = parse(stablehlo)
     function, *_ = functions_in(module)

@@ -1,8 +1,8 @@
 """PIPELINE: all passes that run on StableHLO before IREE's compiler, in order, with a description of each pass.
 
-Consecutive passes form a group. `plan.py` says which groups run in each attempt to compile a program.
-`legalize_for_iree` runs only the group "legal". Edits of IREE's own IR run in the compiler's process, in the order of
-`Changes.edits` (`steps.py`).
+The passes are divided into groups (`Group`). tiduc may attempt several times to compile a program, and `plan.py` says
+which groups run in each attempt. `legalize_for_iree` runs only the group "legal". The rewrites of IREE's own IR, which
+run in the process of IREE's compiler, are not in this list: `Changes.edits` (`steps.py`) has their order.
 """
 
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Entry:
         return f"iree-{self.function.__name__.replace('_', '-')}"
 
     def applies(self, settings: Settings) -> bool:
-        """Whether the pass runs with these settings: it depends on the target, and on `fast` for a pass for speed."""
+        """Whether the pass runs with these settings. A pass for speed needs `fast` and a target that `on` names."""
         of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
         return self.group == "legal" or (settings.fast and of_target)
 
@@ -313,6 +313,6 @@ def legalize_for_iree(module: ir.Module | IrOp, **options: Any) -> None:
     """Rewrites a StableHLO module, in place, so that IREE computes it correctly.
 
     The options are the fields of `Settings`. Raises `Unsupported` for an op that IREE cannot run, and `RequestError`
-    for a wrong `lapack`.
+    for options that `Settings` does not allow.
     """
     legalize(module, Settings(**options))

@@ -1,23 +1,23 @@
-"""plan: the attempts to compile a program with IREE, in order, and the reruns within an attempt.
+"""plan: the attempts to compile a program with IREE, in order, and the reasons to repeat a part of an attempt.
 
 Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with the flags of the attempt. The first attempt
-gives the fastest program. Since IREE rejects some programs after some rewrites for speed, later attempts omit rewrites.
-They are tried in this order:
+gives the fastest program. But IREE rejects some programs after some rewrites for speed, so later attempts omit
+rewrites. For CPUs, this is the order of the attempts; other targets have fewer attempts:
 
-    1. loops over small arrays are dispatches
-    2. loops run on the host, which also keeps their counters
-    3. loops run on the host, and their counters stay on the device
-    4. no vector kernels
+    1. Each loop over small arrays is one dispatch.
+    2. Loops run on the host, which also keeps their counters.
+    3. Loops run on the host, and their counters stay on the device.
+    4. Attempts 1 to 3 are repeated without vector kernels.
 
-Each of these is tried three times: loop-carried values are updated in place; they are copied; they are copied, and
-functions of equal layers are inlined. The last attempt compiles the whole program in one run of IREE's compiler. Each
-attempt states its reason. An attempt is skipped if its program would equal that of another attempt, for example because
-a group in `needs` changes nothing. `prepare.py` runs the passes of an attempt when the attempts before it have failed.
-If the compiler exceeds its time limit, no further attempt follows.
+Each of the attempts 1 to 3 has three variants: loops update loop-carried values in place; loops copy these values;
+loops copy them, and the functions of equal layers are inlined. A final attempt compiles the whole program in one run of
+IREE's compiler. Each attempt states its reason. An attempt is skipped if its program would equal that of another
+attempt, for example because a group in `needs` changes nothing. `prepare.py` runs the passes of an attempt only when
+the attempts before it have failed. If the compiler exceeds its time limit, no further attempt follows.
 
 Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the reasons to repeat steps in another way.
-If the invariants of an edit of IREE's IR (`modules/edits.py`) do not hold, an edit for speed is skipped, with a remark.
-If the edit corrects the program, the attempt fails.
+Some steps edit IREE's IR (`modules/edits.py`). If the IR does not have the form that an edit requires, an edit for
+speed is skipped with a remark, but an edit that corrects the program makes the attempt fail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ SPEED: tuple[Group, ...] = ("speed", "tiles")
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a program after the groups up to "legal". The plan depends on them.
+    """Facts about a program that determine the attempts. The groups of passes up to "legal" run to find them.
 
     - `tiled`: the program has products for which data tiling is faster.
     - `rewritten`: the groups `SPEED` changed the program.
@@ -54,7 +54,7 @@ class Facts:
     - `divided`: the vector kernels outside of loops have enough work for several threads.
     - `loops`: the program has loops.
     - `counted`: the group "host" changed the program.
-    - `resources`: the program has constants that are not stored in its text.
+    - `resources`: the program has constants that MLIR stores outside of the ops, as resources (`dense_resource`).
     """
 
     tiled: bool = False
@@ -96,7 +96,7 @@ class Attempt:
 
     @property
     def condition(self) -> str:
-        """The reason why the attempt does not apply to a program, if it does not."""
+        """Says why the attempt does not apply, for a program to which it does not apply."""
         if self.whole:
             return "other attempts compile the program in one run, too"
         return f"group {' or '.join(self.needs)} changes nothing" if self.needs else "no equal layers"
@@ -133,12 +133,12 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts that update no loop-carried value in place, changed so that they also place no array in memory."""
+    """Returns the attempts in which loops copy their loop-carried values, changed so that IREE places all arrays."""
     return tuple(replace(attempt, may_place=False) for attempt in attempts if "carries" not in attempt.groups)
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Sorts the attempts, so that attempts with `inlines` come first."""
+    """Moves the attempts with `inlines` before the others, and otherwise keeps the order."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 
@@ -183,8 +183,9 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
     """Yields up to three variants of an attempt.
 
-    Loops update loop-carried values in place; loops copy these values; loops copy them, and functions of equal layers
-    are inlined.
+    In the first, loops update loop-carried values in place; a program without loops does not have this variant. In the
+    second, loops copy these values. In the third, which is only for CPUs and programs without resources, loops copy
+    them, and IREE inlines the functions of equal layers.
     """
     groups, reason = attempt.groups, attempt.reason
     if facts.loops:

@@ -1,4 +1,4 @@
-"""Prepares a program for IREE's compiler: runs the pipeline and attaches the program's signature."""
+"""Prepares a program for IREE's compiler: runs the passes of `PIPELINE`, and attaches the program's signature."""
 
 import os
 import re
@@ -34,7 +34,10 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
-"""tiduc places the arrays of a program, which takes a further compiler step, if they have at least so many bytes."""
+"""tiduc, not IREE, places a program's arrays in memory if they have at least this many bytes in total.
+
+Placing arrays takes a further step of the compiler.
+"""
 _OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """If a user's flag begins with one of these prefixes, the flag may change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
@@ -42,15 +45,15 @@ _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 
 
 class Prepared:
-    """A program, the attempts to compile it, and the source of each attempt.
+    """A program, the attempts to compile it (`plan.py`), and for each attempt the source that IREE's compiler gets.
 
     - `flags`: further flags of IREE's compiler for all attempts.
     - `parameters`: the names of the inputs that the module reads from an archive.
-    - `is_plain`: IREE places the arrays, and loops copy their loop-carried values.
-    - `inlines`: IREE inlines functions of equal layers before it forms dispatches.
+    - `is_plain`: in all attempts, IREE places the arrays, and loops copy their loop-carried values.
+    - `inlines`: the attempts in which IREE inlines the functions of equal layers come first.
 
     Raises `CompileError` if the target lacks one of the element types. Raises `RequestError` if the options ask for
-    LAPACK callbacks and the target has none.
+    LAPACK callbacks, but the target cannot call the host.
     """
 
     @stage
@@ -88,7 +91,7 @@ class Prepared:
 
     @stage
     def source(self, attempt: Attempt) -> Source | None:
-        """The source of an attempt. None if the attempt does not apply to the program."""
+        """Returns the source of an attempt, or None if the attempt does not apply to the program."""
         if attempt.inlines and (attempt.settings, attempt.groups) in self._without_repeats:
             return None
         *before, last = attempt.groups
@@ -110,10 +113,10 @@ class Prepared:
     def _described(
         self, attempt: Attempt, module: ir.Operation, kernels: Sequence[ir.Operation]
     ) -> Source | None:
-        """Makes the source of an attempt from a module: its text or bytecode, with locations and signatures.
+        """Returns the source of an attempt: the text or bytecode of `module`, with locations and signatures.
 
-        Puts copies of the kernels at the module's end. Returns None if the attempt makes IREE inline the functions of
-        equal layers, but the module has no such functions.
+        Adds copies of `kernels` to the end of the module first. Returns None if the attempt makes IREE inline the
+        functions of equal layers, but the module has no such functions.
         """
         copies = [
             kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels
@@ -147,11 +150,11 @@ class Prepared:
         return replace(source, repeats=repeats)
 
 
-# ---- modules after groups ----------------------------------------------------------------------------------------
+# ---- modules are cached after each group of passes ---------------------------------------------------------------
 
 
 class _Known(NamedTuple):
-    """A module after some groups, the vector kernels that were removed from it, and the groups' number of rewrites."""
+    """A module after some groups of passes, the vector kernels detached from it, and the number of rewrites so far."""
 
     module: ir.Operation
     kernels: Sequence[ir.Operation] = ()
@@ -163,9 +166,9 @@ _COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
 
 
 class _Modules:
-    """Caches the modules that result from running sequences of groups on a program.
+    """Runs sequences of groups of passes on a program, and caches the module after each group.
 
-    Attempts that begin with the same groups share a module.
+    Attempts that begin with the same groups and settings thus run these groups only once.
     """
 
     def __init__(self, module: ir.Operation) -> None:
@@ -173,7 +176,10 @@ class _Modules:
         self._idle: set[tuple[Settings, tuple[Group, ...]]] = set()
 
     def after(self, settings: Settings, groups: Sequence[Group]) -> tuple[_Known, tuple[Group, ...]]:
-        """The module after `groups`, and those of the groups that changed it. Callers must not change the module."""
+        """Returns the module after `groups`, and `groups` without those of `_COUNTING` that changed nothing.
+
+        Callers must not change the module.
+        """
         done: tuple[Group, ...] = ()
         known = self._known[None, done]
         for each in groups:
@@ -199,9 +205,9 @@ class _Modules:
 
 
 def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> Facts:
-    """Runs the groups up to "legal", and returns the facts about the program that the plan needs."""
-    # The work is estimated before the rewrites, because data tiling does not speed up convolutions that are rewritten
-    # as products, and `work` cannot estimate vector kernels.
+    """Runs the groups up to "legal", and returns the facts about the program that determine the attempts."""
+    # `planned` is estimated before the rewrites, because data tiling does not speed up convolutions that are rewritten
+    # as products, and because `work` cannot estimate vector kernels.
     planned = work(program)
     fast, _ = modules.after(settings, SPEED)
     legal, done = modules.after(settings, (*SPEED, "host", "legal"))
@@ -219,7 +225,7 @@ def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> 
 
 
 def _settings(target: Target, options: Options) -> Settings:
-    """The pipeline's settings for a target."""
+    """Returns the settings of passes for a target and the user's options."""
     # Some patterns for CPUs call the C library, which a module can do only if its code is a shared library.
     cpu = target.shared
     if options.lapack == CALLBACK and not cpu:
@@ -239,11 +245,11 @@ def _settings(target: Target, options: Options) -> Settings:
     )
 
 
-# ---- the description of the program in its source ------------------------------------------------------------
+# ---- attributes describe the program in its source -----------------------------------------------------------
 
 
 def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
-    """Adds reflection attributes to a module: the signatures of its public functions, and its requirements."""
+    """Adds reflection attributes to a module's public functions: the signature, and the device and LAPACK it needs."""
     of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
         of_module[LAPACK] = ir.StringAttr.get(CALLBACK)
@@ -255,7 +261,10 @@ def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
 
 
 def _names_pipes(text: str) -> bool:
-    """Whether a location names a pipe or a device, which IREE's compiler would open to print a line in a diagnostic."""
+    """Whether a location in `text` names a file that is not regular, such as a pipe.
+
+    IREE's compiler would open the file to print a line of it in a diagnostic.
+    """
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
         with suppress(OSError, ValueError):  # the file does not exist

@@ -11,9 +11,10 @@ from tiduc.backends.iree.pipeline import PIPELINE
 
 
 def records() -> list[Record]:
-    """All records, sorted by the name of the op, pass or rewrite.
+    """Returns the records of all faults, sorted by the name of the op, pass or rewrite.
 
-    In the name of a witness, `{op}` is replaced by the op's name without the dialect.
+    The witness of a fault is the name of a program that shows it. In this name, `{op}` is replaced by the name of the
+    record's op without its dialect.
     """
     patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
     of_ops = [
@@ -38,16 +39,17 @@ TABLES = {
     "modules": (MODULES, VM_CODE),
     "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_CODE),
 }
-"""The tables of docs/iree.md, each with the values of `Record.where` that it lists.
+"""Maps the name of each table of docs/iree.md to the values of `Record.where` whose faults the table lists.
 
-The table "slow" has the faults of that kind. The other tables have all other faults.
+The table "slow" lists only faults of the kind "slow". The other tables list only faults of other kinds.
 """
 
 
 def table(name: str) -> str:
-    """A Markdown table with a row for each fault, which lists the ops that have the fault.
+    """Returns a table in Markdown. It has a row for each fault, with the ops and passes that have the fault.
 
-    The table "passes" has a row for each pass, and the table "loops" a row for each form of loops.
+    Instead, the table "passes" has a row for each pass of `PIPELINE`, and the table "loops" has a row for each form in
+    which a loop may be compiled.
     """
     if name in _OTHERS:
         return "\n".join(_OTHERS[name]())
@@ -83,7 +85,7 @@ _OTHERS = {"passes": _passes, "loops": _loops}
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:
-    """Yields the lines of a table. `rows` maps a fault's kind (or its benchmark if `slow`) and text to its ops."""
+    """Yields the lines of a table. `rows` maps pairs of a fault's kind (its benchmark if `slow`) and text to ops."""
     yield f"| op or pass | {'' if slow else 'kind | '}IREE's fault, and what replaces it |{' gain | ' * slow}".rstrip()
     yield "|---|---|---|"
     for (of, text), ops in rows.items():

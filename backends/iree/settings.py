@@ -1,4 +1,4 @@
-"""Settings: the properties of the target, and the user's options, on which passes depend."""
+"""The settings on which passes depend: properties of the target, and options of the user."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -27,7 +27,7 @@ class Registers(NamedTuple):
 class Settings:
     """The settings of passes; each one is an option of `tidu-legalize-for-iree`.
 
-    Raises `RequestError` for an unknown `lapack`, and for "callback" without `cpu`.
+    Raises `RequestError` if `lapack` is unknown, and if it is "callback" although `cpu` is false.
     """
 
     cpu: bool = _setting(True, "the target is a CPU; true by default")
@@ -47,7 +47,7 @@ class Settings:
 
     @property
     def registers(self) -> Registers:
-        """The vector registers that kernels use, from `vectors`, which must not be empty."""
+        """The vector registers that the setting `vectors` describes. The setting must not be empty."""
         bits, number = self.vectors.split("x")
         return Registers(int(bits), int(number))
 

@@ -1,6 +1,7 @@
-"""The sizes of a compiled module: its code, constants and buffers, by function.
+"""Reads the sizes of a compiled module: its code and constants, and the bytecode and buffers of each function.
 
-IREE's tool `iree-dump-module` lists the functions of the virtual machine. The kernels are ELF files in the archive.
+A listing by IREE's tool `iree-dump-module` has the functions of the virtual machine. The kernels are ELF files in the
+module, which is a zip archive.
 """
 
 import io
@@ -56,7 +57,7 @@ class SizeReport:
 
 
 def sizes_of(contents: bytes, name: str = "") -> SizeReport:
-    """The sizes of a module. Raises `TiducError` if the bytes are not a module."""
+    """Returns the sizes of a module. Raises `TiducError`, which names `name`, if the bytes are not a module."""
     listing = _listing(contents, name)
     formats = [text for _, _, text in _RODATA.findall(listing) if _is_format(text)]
     kernels: dict[str, int] = {}
@@ -83,7 +84,7 @@ def _is_format(text: str) -> bool:
 
 
 def _parts(contents: bytes) -> Sequence[tuple[str, bytes]]:
-    """The files in a module that is an archive. Empty for any other module."""
+    """Returns the name and contents of each file in a module that is an archive. Empty for any other module."""
     if not contents.startswith(b"PK\x03\x04"):
         return ()
     with zipfile.ZipFile(io.BytesIO(contents)) as archive:
@@ -104,9 +105,9 @@ def _listing(contents: bytes, name: str) -> str:
 
 
 def _buffers(body: str) -> Buffers:
-    """Adds up the buffers of a function, from the constant sizes that it passes to `hal.device.queue.alloca`.
+    """Adds up the sizes that a function passes to `hal.device.queue.alloca`. `body` is its part of the listing.
 
-    `bytes` is None if a call that allocates or frees does not match the patterns.
+    `bytes` is None if a size is not a constant, or if a call that allocates or frees does not match the patterns.
     """
     branches = _branches(body)
     calls = body.count("@hal.device.queue.alloca("), body.count("@hal.device.queue.dealloca(")
@@ -135,7 +136,7 @@ def _buffers(body: str) -> Buffers:
 
 
 def _branches(body: str) -> bool:
-    """Whether a function has loops or branches. Branches to a block that fails do not count."""
+    """Whether a function has loops or branches. Branches to a block that ends in `vm.fail` do not count."""
     blocks = re.split(r"^\^bb\d+.*:$", body, flags=re.M)[1:]
     failing = {i for i, block in enumerate(blocks) if "vm.fail" in block}
     for i, block in enumerate(blocks):

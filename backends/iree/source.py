@@ -1,4 +1,4 @@
-"""Source: a program for IREE's compiler."""
+"""The class of programs that are given to IREE's compiler."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Source:
       workgroup of a dispatch.
     - `repeats`: the text has functions of repeated ops, which are inlined after IREE has formed dispatches.
     - `threaded`: the program runs on IREE's device with several threads.
-    - `places`: tiduc places the arrays of the program's execution regions in memory.
+    - `places`: tiduc, not IREE, decides where the arrays of the program's execution regions lie in memory.
     - `poisons`: the program fills memory with NaN before and after its use, so that wrong reads show in the results.
     """
 
@@ -41,24 +41,24 @@ class Source:
 
     @property
     def text(self) -> bytes:
-        """The text of the program. It only declares the functions in `workgroups`."""
+        """The text or bytecode of the program. It only declares the functions in `workgroups`."""
         # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
         text = self.stablehlo
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
     @property
     def whole(self) -> bytes:
-        """The text of the program with all its functions, for a single run of the compiler."""
+        """The text of the program with the definitions of all functions, for a single run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
         return _with_workgroups(text, self.workgroups) if self.workgroups else text
 
     @property
     def has_edits(self) -> bool:
-        """Whether tiduc edits the program's IR, before it is VM code, between runs of the compiler."""
+        """Whether tiduc edits the program's IR between runs of the compiler. Edits of VM code do not count."""
         return self.repeats or self.places or bool(self.workgroups)
 
     def in_one_run(self) -> "Source":
-        """The program as a source that a single run of the compiler lowers to VM code."""
+        """Returns the program as a source that needs no edits until a single run of the compiler made it VM code."""
         text = (
             self.whole.decode("utf-8", "surrogateescape") if isinstance(self.stablehlo, str) else self.whole
         )
@@ -72,7 +72,7 @@ class Source:
 
 
 def may_be_inlined(text: bytes) -> bytes:
-    """The text of a program without the attributes that keep IREE from inlining functions of repeated ops.
+    """Returns the text of a program without the attributes that keep IREE from inlining functions of repeated ops.
 
     Raises `CompileError` if no function has these attributes.
     """
@@ -83,9 +83,9 @@ def may_be_inlined(text: bytes) -> bytes:
 
 
 def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
-    """The text of a program in which declarations of `workgroups` are replaced by the functions.
+    """Returns the text of a program in which declarations are replaced by the definitions in `workgroups`.
 
-    Raises `CompileError` if the text does not declare one of the functions.
+    Raises `CompileError` if the text does not declare all of these functions.
     """
     put_in = set[str]()
 

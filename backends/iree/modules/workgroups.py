@@ -1,7 +1,7 @@
-"""workgroups: replaces declarations in executables by tiduc's functions that compute a workgroup of a dispatch.
+"""Defines the functions of tiduc that compute one workgroup of a dispatch, and that IREE's executables only declare.
 
-The invariant of the edit is that the module declares one of these functions, if the program has any. Otherwise the
-program is refused, because it cannot run without these functions.
+If a program has such functions, its module must declare at least one of them. Otherwise the compilation fails, because
+the program cannot run without these functions.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,11 @@ _FUNCTION = "func.func"
 
 
 def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bool:
-    """Replaces declarations by functions. `workgroups` maps names to texts. Returns False if there are no functions."""
+    """Replaces the declarations of functions by their definitions. Returns False if `workgroups` is empty.
+
+    `workgroups` maps the name of each function to the MLIR text of its definition. Raises `Broken` if the module
+    declares none of them.
+    """
     known: dict[str, ir.Operation] = {}
     used = set[str]()
     for declared in _functions(module):
@@ -37,7 +41,7 @@ def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bo
 
 
 def _functions(module: ir.Operation) -> list[ir.Operation]:
-    """The functions and declarations in the executables of a module."""
+    """Returns the ops `func.func` in the executables of a module, whether they are definitions or declarations."""
     return [
         function
         for executable in operations(module.regions[0].blocks[0])

@@ -9,7 +9,7 @@
     liveness.py         finds the buffers that are live after each op, so that the host code can free the others
     scalars/            compiles small programs to one kernel of scalar or vector ops, which scalars.c calls
     shared.py           reads the C files below
-    records.c           the beginning of each C file: records of the interface of the kernels
+    records.c           the structs through which C code and kernels exchange data; each C file begins with them
     prelude.c           the allocator
     dispatch.c          C functions that find the kernels in the object file and run their workgroups
 

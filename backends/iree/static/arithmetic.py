@@ -12,16 +12,17 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""Maps MLIR's numbers of float predicates to C's operators. Predicates that differ from C's on NaN are left out."""
+"""Maps the numbers of MLIR's float predicates to C operators. Omits predicates that no C operator matches for NaN."""
 
 Use = Callable[[IrValue], str]
-"""A function that gives the C expression of an operand."""
+"""A function that returns the C expression of an operand."""
 
 
 def expression(op: ir.Operation, use: Use) -> str | None:
-    """The C expression of an op of `arith`, or None for other ops.
+    """Returns the C expression of an op of the dialect `arith`. Returns None for unsupported ops and other dialects.
 
-    Sums, differences and products wrap around in MLIR, so the C code computes them as unsigned integers.
+    Sums, differences and products of integers wrap around in MLIR. The C code therefore computes them as unsigned
+    integers.
     """
     dialect, _, name = op.name.partition(".")
     if dialect != "arith":
@@ -36,7 +37,7 @@ def expression(op: ir.Operation, use: Use) -> str | None:
             return f"{x} ^ {y}"
         if name.endswith("f") or kind == "i1":
             return f"{x} {_BINARY[name]} {y}"
-        # C would compute a product of two numbers of type uint16_t as an int, and it may overflow.
+        # C converts operands of type uint16_t to int, and their product may overflow an int.
         wide = "uint32_t" if kind in ("i8", "i16") else _unsigned(kind)
         return f"({_signed(kind)})(({wide}){x} {_BINARY[name]} ({wide}){y})"
     if name == "select":
@@ -86,13 +87,13 @@ def _comparison(op: ir.Operation, x: str, y: str) -> str | None:
 
 
 def _division(name: str, kind: str, values: list[str]) -> str | None:
-    """The C expression of an integer division, remainder, minimum, maximum or shift. None for other ops."""
+    """Returns the C expression of an integer division, remainder, minimum, maximum or shift. None for other ops."""
     if len(values) != 2 or kind[:1] == "f" or kind == "i1":
         return None
     x, y = values
     plain, unsigned = f"({_signed(kind)})", f"({_unsigned(kind)})"
     ux, uy = unsigned + x, unsigned + y
-    # In C, unlike in MLIR, a shift by the width or more is an error even if the result is not used.
+    # A shift by the width or more is undefined behavior in C. In MLIR, only its result is undefined.
     count = f"({uy} & {63 if kind == 'index' else int(kind[1:]) - 1})"
     forms = {
         "divsi": f"{x} / {y}",
@@ -114,7 +115,7 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
 
 
 def _conversion(op: ir.Operation, name: str, x: str) -> str | None:
-    """The C expression of a conversion between numbers, or of a negation. None for other ops."""
+    """Returns the C expression of a conversion between numbers, or of a float negation. None for other ops."""
     of, to = str(op.operands[0].type), str(op.results[0].type)
     if name in ("extsi", "index_cast", "trunci", "sitofp", "fptosi", "extf", "truncf"):
         source = f"-(int){x}" if of == "i1" and name != "trunci" else x

@@ -1,4 +1,4 @@
-"""Reads the bytes of constants, which are attributes `#util.composite<8xi8, [dense<...> : ...]>` in IREE's IR."""
+"""Reads the bytes of constants. In IREE's IR, they are attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +16,10 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 def data_of(
     attribute: ir.Attribute, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
-    """The bytes of a constant buffer. `resources` maps the names of the module's resources to their bytes.
+    """Returns the bytes of a constant buffer. `resources` maps the names of the module's resources to their bytes.
 
-    If `resources` is None, a resource gives no bytes. For an attribute that cannot be read, raises the error that
-    `refuse` returns for a description of the attribute.
+    If `resources` is None, resources are left out of the bytes. If the attribute cannot be read, `refuse` is called
+    with a description of it, and the error that `refuse` returns is raised.
     """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)

@@ -1,8 +1,8 @@
-"""Edits of modules for IREE's virtual machine. Most edits correct faults of IREE's compiler.
+"""Rewrites modules in the dialect `vm`, the code of IREE's virtual machine. Most rewrites correct faults of IREE.
 
-releases.py, references.py, registers.py    correct one fault each
+releases.py, references.py, registers.py    correct one fault of IREE's compiler each
 large_arrays.py                             makes programs with large arrays and several threads faster; runs last
 recordings.py                               detects programs that need a compiler flag, which avoids a fault
-poison.py                                   fills memory with NaN before and after its use, to check the use of memory
-functions.py                                reads and writes functions, calls and branches of a VM module
+poison.py                                   makes a program fill memory with NaN, so that wrong reads show in results
+functions.py                                reads functions, calls and branches of a VM module, and creates calls
 """

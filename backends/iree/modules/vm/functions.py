@@ -1,4 +1,4 @@
-"""functions: reads functions, calls, branches and imports in IREE's VM modules."""
+"""Reads functions, calls and branches in modules of IREE's dialect `vm`, and creates calls and declarations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -24,7 +24,10 @@ _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.varia
 
 
 class Passed(NamedTuple):
-    """The operands that a branch passes to a block. `operands` has the operand's index for each block argument."""
+    """The operands that a branch passes to one of its successors.
+
+    `operands` has, for each argument of `block`, the index of its value in the list of all operands of `branch`.
+    """
 
     branch: ir.Operation
     block: ir.Block
@@ -32,18 +35,18 @@ class Passed(NamedTuple):
 
 
 def body(module: ir.Operation) -> ir.Block:
-    """The block of the only VM module in `module`."""
+    """Returns the block of the only `vm.module` in `module`."""
     (inner,) = (op for op in operations(module.regions[0].blocks[0]) if op.name == _MODULE)
     return blocks(inner)[0]
 
 
 def functions(module: ir.Operation) -> list[ir.Operation]:
-    """The functions and initializers of a VM module."""
+    """Returns the functions and initializers of the only `vm.module` in `module`."""
     return [op for op in operations(body(module)) if op.name in _FUNCTIONS]
 
 
 def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
-    """The calls of an imported function. Raises `Broken` unless each call has `operands` operands."""
+    """Returns the calls of a function. Raises `Broken` unless each is a `vm.call` with `operands` operands."""
     found = [
         op
         for each in functions(module)
@@ -57,7 +60,10 @@ def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operati
 
 
 def branches(function: ir.Operation) -> Iterator[Passed]:
-    """Yields the operands that branches pass, for each branch of a function and each of the branch's successors."""
+    """Yields a `Passed` for each branch of a function and each successor of the branch.
+
+    Raises `Broken` if a block ends with an unknown terminator.
+    """
     for block in blocks(function):
         if not block.operations:
             continue
@@ -74,7 +80,7 @@ def _passed(branch: ir.Operation) -> Iterator[Passed]:
         counts = [total]
     elif branch.name == _CONDITION:
         counts = [len(part) for part in segments(branch)[1:]]
-    else:  # operand 0 selects the case; the operands for the default block follow
+    else:  # operand 0 selects the case, and the operands for the default block come next
         cases = list(ir.DenseI32ArrayAttr(branch.attributes["case_operand_segments"]))
         counts = [total - 1 - sum(cases), *cases]
     successors, start = list(branch.successors), total - sum(counts)
@@ -103,7 +109,7 @@ def call(
 def declare(module: ir.Operation, declaration: str) -> None:
     """Inserts a declaration at the start of a VM module, unless the module declares that name already."""
     inside = parsed(f"vm.module @m {{ {declaration} }}", module.context)
-    declared, *_ = operations(blocks(inside)[0])  # the last op ends the module
+    declared, *_ = operations(blocks(inside)[0])  # the other op is the module's terminator
     block = body(module)
     if symbol(declared) not in map(symbol, operations(block)):
         ir.InsertionPoint.at_block_begin(block).insert(declared.detach_from_parent())

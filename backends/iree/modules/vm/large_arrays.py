@@ -1,9 +1,9 @@
 """Allocates large arrays with the device's allocator, for programs that several threads run.
 
-IREE's device for threads reuses freed memory of arrays of up to 64 MiB. It returns larger arrays to the system, so that
-each call waits for new pages; in a call of ViT-B/16's gradient, the wait takes 0.2 of 1.5 seconds of processor time.
-The device's allocator, which tiduc's runtime chooses, reuses freed memory of all sizes. Arrays above the limit
-therefore come from this allocator:
+IREE's device for several threads reuses the memory of freed arrays of up to 64 MiB. It returns the memory of larger
+arrays to the system, so that each call waits for new pages. In a call of ViT-B/16's gradient, the wait takes 0.2 of the
+1.5 seconds of processor time. The device's allocator, which tiduc's runtime chooses, reuses freed memory of all sizes.
+Arrays of more than 64 MiB are therefore allocated with this allocator:
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, %pool, %types, %usage, %size, %flags)
     ->
@@ -12,8 +12,8 @@ therefore come from this allocator:
     %none = vm.const.i64.zero
     vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
 
-The program then gets the array at once, and not only when the device's queue reaches the allocation.
-`hal.device.queue.dealloca` of such an array only signals its fence; the array is freed with its last reference.
+The program then gets the array at once, instead of when the device's queue reaches the allocation. For such an array,
+`hal.device.queue.dealloca` only signals a fence; the runtime frees the array when its last reference is dropped.
 """
 
 from iree.compiler import ir
@@ -23,7 +23,7 @@ from tiduc.backends.iree.modules.ops import erase, number
 from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
 
 _KEPT = 2**26
-"""IREE reuses the memory of arrays of up to so many bytes."""
+"""IREE reuses the memory of freed arrays of up to this many bytes."""
 
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATOR = "!vm.ref<!hal.allocator>"
@@ -41,7 +41,10 @@ _DECLARED = {
     "threads.py: vit",
 )
 def keep_large_arrays(module: ir.Operation) -> bool:
-    """Allocates arrays of more than 64 MiB with the device's allocator. Returns False if there are none."""
+    """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator.
+
+    Arrays of a size that is not a constant are not changed. Returns False if the module has no such large arrays.
+    """
     large = [
         op
         for op in calls(module, "hal.device.queue.alloca", 9)

@@ -1,4 +1,6 @@
-"""Fills each array that a program allocates with NaN, before its first and after its last use, for `memory_check.py`.
+"""Makes a program fill each array that it allocates with NaN, before the first and after the last use of the array.
+
+`memory_check.py` compares the results of such a program with those of a program without the fills.
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, ...)
     ->
@@ -12,9 +14,9 @@
     vm.call @hal.device.queue.fill(%device, %queue, %wait, %filled, %buffer, ...)
     vm.call @hal.device.queue.dealloca(%device, %queue, %filled, %signal, %buffer, %flags)
 
-All bits of the pattern are 1, which is NaN in each float type, and -1 in integers. A dispatch that reads unwritten or
-released memory then computes other values than in plain memory. Arrays that share an allocation are filled together,
-when the allocation begins and ends.
+All bits of the filled memory are 1: as a float, each element is NaN, and as a signed integer, -1. A dispatch that reads
+unwritten or released memory thus computes other values than without the fills. Arrays that share an allocation are
+filled together, when the allocation begins and when it ends.
 """
 
 from iree.compiler import ir
@@ -23,7 +25,7 @@ from tiduc.backends.iree.modules.ops import IrValue, create, erase
 from tiduc.backends.iree.modules.vm.functions import call, calls, declare, i64, zero
 
 PATTERN = 0xFF
-"""The byte that fills arrays."""
+"""The byte with which arrays are filled."""
 
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATE, _RELEASE = "hal.device.queue.alloca", "hal.device.queue.dealloca"
@@ -37,7 +39,10 @@ _DECLARED = {
 
 
 def poison_arrays(module: ir.Operation) -> bool:
-    """Makes a VM module fill arrays when it allocates or releases them. Returns False if it does neither."""
+    """Makes a VM module fill arrays when it allocates or releases them.
+
+    Returns False if the module neither allocates nor releases arrays.
+    """
     allocations = calls(module, _ALLOCATE, 9)
     releases = calls(module, _RELEASE, 6)
     for op in allocations:
@@ -66,7 +71,10 @@ def _fence(device: IrValue, before: ir.Operation) -> IrValue:
 
 
 def _fill(target: list[IrValue], size: IrValue, before: ir.Operation) -> None:
-    """Fills the first `size` bytes of a buffer. `target` is the device, the queue, two fences and the buffer."""
+    """Emits an op that fills the first `size` bytes of a buffer.
+
+    `target` has the device, the queue, the fence for which the fill waits, the fence that it signals, and the buffer.
+    """
     none, of_bytes = zero(before), ir.IntegerType.get_signless(32, before.context)
     pattern = _number(PATTERN, i64(before.context), before)
     one = _number(1, of_bytes, before)

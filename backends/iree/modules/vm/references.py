@@ -1,16 +1,16 @@
-"""Copies references that a branch passes to a block and that have other uses. IREE's VM would make these null.
+"""Copies a reference that a branch passes to a block, if the reference has other uses. IREE would make it null there.
 
 In IREE's virtual machine, a branch empties the register of an operand at the operand's last use. If a branch passes one
-reference twice, and a block argument already has the reference's register, the move to the other argument empties this
-register. The buffer is then null when it is used (iree-org/iree, pull request 24781). The results of a conditional or
-iteration share one buffer, so programs with several results often hit this fault.
+reference twice, and one block argument already has the reference's register, the move to the other argument empties
+this register. The first block argument is then null (iree-org/iree, pull request 24781). The results of a conditional
+or of an iteration share one buffer, so programs with several results often hit this fault.
 
     vm.br ^bb3(%b, %b : ...)   ->   %copy = vm.select.ref %never, %null, %b;  vm.br ^bb3(%b, %copy : ...)
 
 `%never` is always 0, but is read from a global variable so that the compiler cannot fold the select.
 
-A passed reference is also copied if the target block or a later block uses the reference itself, and not only the block
-argument. The block argument and the reference would share a register, which the last use of either empties.
+A passed reference is also copied if the target block or a later block uses the reference itself, in addition to the
+block argument. Otherwise, both would share a register, and the last use of one of them would empty it for the other.
 
     vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
     ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
@@ -45,13 +45,19 @@ def copy_passed_references(module: ir.Operation) -> bool:
 
 @dataclass
 class _Uses:
-    """Liveness in a function: the predecessors of each block, and the blocks in which each value is live."""
+    """Liveness in a function. `before` has the predecessors of each block.
+
+    `live` caches, for each value, the blocks at whose start the value is live.
+    """
 
     before: defaultdict[ir.Block, list[ir.Block]]
     live: dict[IrValue, set[ir.Block]] = field(default_factory=dict)
 
     def outlives(self, x: IrValue, block: ir.Block) -> bool:
-        """Whether a value is live at the start of a block: it is used there, or later before it is defined again."""
+        """Whether a value is live at the start of a block.
+
+        It is if a path from there, which does not pass through the value's definition, leads to a use of the value.
+        """
         if x not in self.live:
             op = definition(x)
             defined_in = x.owner if op is None else op.block

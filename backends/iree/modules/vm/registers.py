@@ -1,8 +1,9 @@
 """Widens 32-bit block arguments to 64 bits in blocks that also have 64-bit arguments.
 
-IREE's virtual machine has 32-bit registers; a 64-bit number takes two registers. A branch moves its operands one after
-the other, and must not overwrite a register that is still to be read. But for a 64-bit number, the compiler protects
-only the first register. A loop counter may then receive half of a size, and the loop ends early.
+IREE's virtual machine has 32-bit registers, and a 64-bit number takes two registers. A branch moves its operands to the
+registers of the block arguments one after the other. No move may overwrite a register that a later move reads. But for
+a 64-bit number, IREE's compiler protects only the first register. For example, a 32-bit loop counter may then receive
+half of a 64-bit size, so that the loop ends early.
 
     vm.br ^bb1(%i, %n : i32, i64)            %wide = vm.ext.i32.i64.u %i
     ^bb1(%j: i32, %m: i64):            ->    vm.br ^bb1(%wide, %n : i64, i64)
@@ -27,13 +28,16 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
 def widen_block_arguments(module: ir.Operation) -> bool:
     """Makes branches pass integers to a block in 64 bits if the block also has a 64-bit argument.
 
-    Returns False if no block receives both 32-bit and 64-bit numbers.
+    Returns False if the module has no such block.
     """
     return any([_widened(function) for function in functions(module)])
 
 
 def _widened(function: ir.Operation) -> bool:
-    """Widens 32-bit arguments of a function's blocks. Returns False if no block has 32-bit and 64-bit arguments."""
+    """Widens 32-bit arguments of those blocks of a function that also have 64-bit arguments.
+
+    Returns False if the function has no such block. The results of `_CALLS` are not widened.
+    """
     given = [
         block
         for each in blocks(function)

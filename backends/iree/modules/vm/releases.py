@@ -1,10 +1,10 @@
-"""Removes releases of buffers that may still be in use. The runtime frees a buffer with its last reference.
+"""Removes ops that release a buffer which may still be in use. The runtime then frees it with its last reference.
 
 IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
 results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. The
-consequence depends on the device. Vulkan refuses to release a part of a buffer. A device with several threads ends the
-run with "transient buffer has not been committed". On other devices, another array may reuse the memory. Only the
-releases of such buffers have nonzero flags:
+consequence of such an early release depends on the device. Vulkan refuses to release a part of a buffer. A device with
+several threads ends the run with "transient buffer has not been committed". On other devices, another array may reuse
+the memory too early. Only the ops that release buffers of such results have nonzero flags, such as `%c1`:
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
@@ -30,7 +30,7 @@ _BARRIER = (
     "threads/loops_from_one_array",
 )
 def replace_early_releases(module: ir.Operation) -> bool:
-    """Replaces the releases of results of loops and conditionals. Returns False if there are none."""
+    """Replaces each release of a result of a loop or conditional by a barrier. Returns False if there are none."""
     early = [
         release
         for release in calls(module, "hal.device.queue.dealloca", 6)
