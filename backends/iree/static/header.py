@@ -1,6 +1,6 @@
-"""The interface of a static library in C: the function's parameters, and the header that declares it.
+"""The interface of a static library in C: the parameters of its functions, and the header that declares them.
 
-int step(float *w, const float *x, float *loss);     // w is donated: its new value replaces it
+int step(float *w, const float *x, float *loss);     // w is donated: a call writes the new value of w to *w
 """
 
 import re
@@ -60,7 +60,7 @@ def c_names(names: Sequence[str]) -> list[str]:
 
 
 def _roles(function: IrOp) -> dict[int, str]:
-    """Maps the index of each input of a training step to the input's role. Empty for other programs."""
+    """Returns the roles of a training step's inputs, such as "parameter", by index. Empty for other programs."""
     found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(function))}
     return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
 
@@ -70,14 +70,14 @@ def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
 
 
 def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
-    """Maps the index of each output that has the nonzeros of a sparse matrix to the matrix's pattern."""
+    """Maps each output that has the nonzeros of a sparse matrix, by index, to the pattern: where the nonzeros are."""
     stored = list(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
     read = ((i, compressed_in(each, signature.outputs[i].name)) for i, each in enumerate(stored))
     return {i: pattern for i, pattern in read if pattern is not None}
 
 
 def donations(program: Lowered) -> dict[int, int]:
-    """Maps the donated inputs of a program's first function to outputs; see `Interface`."""
+    """Maps the index of each donated input of a program's first function to the output written to its memory."""
     return _donations(functions_in(program.module)[0])
 
 
@@ -105,7 +105,7 @@ class Interface:
 
     @staticmethod
     def each_of(program: Lowered, name: str) -> "list[Interface]":
-        """The interfaces of a program's public functions.
+        """Returns the interfaces of a program's public functions.
 
         The first C function is called `name`. The C function for another public function F is called `name_F`.
         """
@@ -134,16 +134,19 @@ class Interface:
         ]
 
     def pointers(self) -> tuple[list[str], list[str]]:
-        """The names of the parameters that point to inputs, and of the parameters that point to outputs."""
+        """Returns the names of the parameters that point to the inputs, and of those that point to the outputs.
+
+        A donated input and the output that is written to its memory have the same parameter.
+        """
         names = c_names([value.name for value in self.values()])
         inputs, rest = names[: len(self.signature.inputs)], iter(names[len(self.signature.inputs) :])
         own = {output: inputs[i] for i, output in self.donated.items()}
         return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
 
     def arrays(self) -> dict[str, tuple[str, Compressed]]:
-        """The outputs that have the nonzeros of a sparse matrix, by parameter name.
+        """Returns a pair for each output that has the nonzeros of a sparse matrix, by parameter name.
 
-        Gives the prefix of the names of the arrays that say where the nonzeros are, and the matrix's pattern.
+        The pair is the prefix of the names of the C arrays that say where the nonzeros are, and the matrix's pattern.
         """
         _, results = self.pointers()
         return {results[i]: (f"{self.name}_{results[i]}", pattern) for i, pattern in self.patterns.items()}
@@ -153,21 +156,22 @@ class Interface:
         return f"int {self.name}({', '.join(self.parameters())})"
 
     def declaration_in(self) -> str:
-        """The declaration of the C function whose memory is a buffer of the caller."""
+        """The declaration of a variant of the C function, which takes its memory from a buffer of the caller."""
         return f"int {self.name}_call_in({', '.join(['void *tiduc_memory', 'size_t tiduc_size', *self.parameters()])})"
 
 
 def run_statement(function: str, taken: Sequence[str], given: Sequence[str], memory: str = "NULL, 0") -> str:
-    """The C statement that runs a function. `taken` and `given` are the C pointers to its arguments and results.
+    """Returns the C statement that runs a function. `taken` and `given` are pointers to its arguments and results.
 
-    `memory` has the address and the size of a buffer; without a buffer, memory comes from malloc.
+    `memory` has the address and the size of the buffer from which the function takes memory. By default, memory comes
+    from malloc.
     """
     arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
     return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]}, {memory});"
 
 
 def pattern_declarations(interface: Interface) -> str:
-    """The C declarations of sizes and index arrays that say where the nonzeros of sparse results are."""
+    """Returns C declarations of the sizes and index arrays that say where the nonzeros of sparse results are."""
     lines = []
     for name, (prefix, pattern) in interface.arrays().items():
         major, minor = ("row", "column") if pattern.format == CSR else ("column", "row")
@@ -195,10 +199,10 @@ def pattern_definitions(interface: Interface) -> str:
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "", concurrent: bool = False) -> str:
-    """The text of the header. `heap` is the most bytes that a call takes from malloc, or None if unknown.
+    """Returns the text of the header. `heap` is the most bytes that a call takes from malloc, or None if unknown.
 
-    `structs` declares the interface of a training step. With `concurrent`, the header says that calls may run at the
-    same time, and otherwise that the first call must run alone.
+    `structs` declares the interface of a training step. With `concurrent`, calls need no memory, and the header says
+    that they may run at the same time. Otherwise, the header says that the first call must run alone.
     """
     name, guard = interface.name, f"TIDUC_{interface.name.upper()}_H"
     values = interface.values()
@@ -238,7 +242,10 @@ extern "C" {{
 
 
 def _call_in(interface: Interface, heap: int | None, needs_none: bool) -> str:
-    """The header's function whose memory is a buffer. It calls the other function if that one needs no memory."""
+    """Returns the header's text for the function that takes its memory from a buffer of the caller.
+
+    With `needs_none`, calls need no memory, so the text defines the function as a call of the function without buffer.
+    """
     known = f"{interface.name.upper()}_HEAP_BYTES bytes are enough."
     unknown = "The first call may take memory for constants from malloc."
     about = (

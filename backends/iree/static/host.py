@@ -4,10 +4,10 @@
       stream.cmd.dispatch @kernel { ro %a, wo %b }      ->   if (status) goto end;
     }
 
-After this phase, all kernels are compiled, the numbers of their workgroups are known, and no runtime is chosen yet. The
-host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on one thread, so
-that it needs no synchronization (`!stream.timepoint`). At each op that frees a buffer, the C code instead frees all
-memory that is not live, because IREE's op may free memory that another loop-carried value still uses.
+After this phase, all kernels are compiled and the numbers of their workgroups are known, but the host code is not yet
+specific to a runtime. It allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on
+one thread, so that it needs no synchronization (`!stream.timepoint`). In place of each op that frees a buffer, the C
+code frees all memory that is not live, because IREE's op may free memory that another loop-carried value still uses.
 """
 
 import re
@@ -53,10 +53,11 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state of the translation of a module, which all its functions share. `name` is for diagnostics.
+    """The state that the translations of all functions of a module share. `name` is for diagnostics.
 
-    `exports` has each kernel's `hal.executable.export`, and `called` its index in the C table of kernels. `constants`
-    collects the bytes of constant buffers. With `rehearses`, the translation only finds unsupported ops.
+    `exports` maps each kernel to its op `hal.executable.export`, and `called` maps each called kernel to its index in
+    the C table of kernels. `constants` collects the bytes of constant buffers. With `rehearses`, the translation only
+    finds unsupported ops.
     """
 
     name: str
@@ -67,11 +68,11 @@ class Host:
     rehearses: bool = False
 
     def index_of(self, kernel: str) -> int:
-        """The index of a kernel in the C table of kernels. Adds a new kernel to the table."""
+        """Returns the index of a kernel in the C table of kernels. Adds the kernel if the table lacks it."""
         return self.called.setdefault(kernel, len(self.called))
 
     def refuse(self, what: str, op: ir.Operation | None = None) -> CompileError:
-        """The error for a program whose host code cannot be translated, located at `op` if `op` has a location."""
+        """Returns the error for host code that cannot be translated, located at `op` if `op` has a location."""
         place = "" if op is None else located(str(op.location), "")
         return CompileError(f"static libraries: {what} on the host is not supported", place or self.name)
 
@@ -85,7 +86,7 @@ class CFunction:
         self.names: dict[IrValue, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
-        self.allocated: list[str] = []  # the size of each block that a run of the function may allocate
+        self.allocated: list[str] = []  # C expressions of the sizes that a call may allocate
         self._labels: dict[ir.Block, str] = {}
         self._live: dict[ir.Block, set[IrValue]] = {}
 
@@ -116,7 +117,7 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def heap(self) -> float:
-        """The most bytes that a call of this function takes from malloc. Infinite if there are loops."""
+        """The most bytes that a call takes from malloc. Infinite if there are loops or sizes that are not constant."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
         return inf if has_loop(list(self._labels)) else sum(size + _OVERHEAD for size in sizes)
 
@@ -169,7 +170,7 @@ class CFunction:
             self.lines.append(line)
 
     def emit(self, op: ir.Operation) -> None:
-        """Translates one op."""
+        """Translates one op. Raises `CompileError` if the op is not supported."""
         translate = _TRANSLATE.get(op.name)
         if translate is not None:
             translate(self, op)
@@ -183,7 +184,7 @@ class CFunction:
             raise self.host.refuse(op.name, op)
 
     def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
-        """The C code that assigns the operands to all arguments of a block simultaneously, and jumps to the block."""
+        """Returns C code that assigns the operands to all arguments of a block at once, and jumps to the block."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
             for to, of in zip(block.arguments, operands, strict=True)
@@ -313,7 +314,7 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
 
 
 def _workgroups(f: CFunction, export: ir.Operation, workload: Sequence[IrValue]) -> list[str]:
-    """The C expressions of the numbers of workgroups in x, y and z, as the kernel's export computes them."""
+    """Returns the C expressions of the numbers of workgroups in x, y and z, as the kernel's export computes them."""
     if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
         raise f.host.refuse("a kernel without a number of workgroups")
     block = export.regions[0].blocks[0]

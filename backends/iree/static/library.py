@@ -1,4 +1,4 @@
-"""compile_library: compiles a program to a static library, which a C program calls like this function:
+"""Compiles a program to a static library, which gives C programs a function such as this one:
 
 int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out, or 2 if a kernel failed
 
@@ -67,8 +67,8 @@ def compile_library(
     saved state. With `beside_module`, also compiles the program's module; most compiler runs serve both. `folder` and
     `tell` are passed to `build`.
 
-    Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
-    Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
+    Raises `RequestError` if `name` is not a C name, or if static libraries do not support a property of the request,
+    such as its target or a dynamic shape. Raises `CompileError` if the kernels or the host code cannot be compiled.
     """
     target = find_target(options.target)
     if not any(flag.endswith("=llvm-cpu") for flag in target.flags):
@@ -119,13 +119,13 @@ def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
             functions.add(op.operation)
 
 
-# ---- the C files -----------------------------------------------------------------------------------------------
+# ---- the host code becomes a C file ----------------------------------------------------------------------------
 
 
 def _host_code(
     text: bytes, query: str, interfaces: Sequence[Interface], state: State
 ) -> tuple[str, int | None]:
-    """The text of the C file, and the most bytes that a call takes from malloc, or None if unknown."""
+    """Returns the text of the C file, and the most bytes that a call takes from malloc, or None if unknown."""
     name = interfaces[0].name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
@@ -157,7 +157,7 @@ def _host_code(
 
 
 def _linked(query: str, host: Host) -> tuple[str, ...]:
-    """The C code that finds the kernels in the object file and runs them."""
+    """Returns the C code that finds the kernels in the object file and runs them."""
     return (
         f"const void *{query}(uint32_t version, const tiduc_environment *environment);",
         f"#define TIDUC_QUERY {query}",
@@ -169,7 +169,7 @@ def _linked(query: str, host: Host) -> tuple[str, ...]:
 class _Functions:
     """Translates the ops of a module to C functions and variables, and adds up the bytes that they take from malloc.
 
-    `prepared` is for the initializers, and `taken` has a number for each public function.
+    `prepared` is the number of bytes for all initializers, and `taken` has the number for each public function.
     """
 
     def __init__(self, host: Host, interfaces: Sequence[Interface]) -> None:
@@ -206,7 +206,7 @@ class _Functions:
 
 
 def _is_public(function: ir.Operation) -> bool:
-    """Whether a function is public. A function without the attribute is public, as in modules read from bytecode."""
+    """Whether a function is public. So are functions without a visibility, as in modules read from bytecode."""
     name = "sym_visibility"
     return name not in function.attributes or function.attributes[name].value == "public"
 
@@ -243,7 +243,7 @@ def _function(
     arguments: Mapping[IrValue, int],
     donated: frozenset[int] = frozenset(),
 ) -> tuple[str, float]:
-    """Translates a function of the module. Returns the C text, and the bytes that a call takes from malloc.
+    """Translates a function of the module. Returns the C text, and the most bytes that a call takes from malloc.
 
     `arguments` maps each argument to its size in bytes, and `donated` has the indices of donated results. The C
     function gets pointers to the arguments and results in arrays.
@@ -261,7 +261,10 @@ def _function(
 
 
 def _entry(interface: Interface, initializers: int, links: bool, prepared: float) -> str:
-    """The functions that the caller sees. Initializers allocate `prepared` bytes for constants, in a static array."""
+    """Returns the first public C function, the variant that takes a buffer, and the functions that both need.
+
+    Initializers allocate `prepared` bytes for constants: in a static array, or with malloc if `prepared` is infinite.
+    """
     steps = ["tiduc_link()"] if links else []
     steps += [f"initialize{i}(&tiduc_constants, NULL, NULL)" for i in range(initializers)]
     prepare = "".join(f"  if (!status) status = {step};\n" for step in steps)

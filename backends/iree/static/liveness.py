@@ -1,4 +1,4 @@
-"""Liveness of buffers in the host code, and the order in which blocks of the host code are translated."""
+"""Finds which buffers of the host code are live, and the order in which blocks of the host code are translated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,12 +21,12 @@ def is_buffer(type_: ir.Type) -> bool:
 
 
 def _reads(op: ir.Operation) -> Iterator[IrValue]:
-    """The buffers that an op reads: its operands. Regions read only buffers that are operands of their op."""
+    """The buffers that an op reads: these are operands, because regions read only buffers that their op takes."""
     return (value for value in op.operands if is_buffer(value.type))
 
 
 def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
-    """The blocks that may run, in reverse postorder: a block comes after the blocks whose values it reads.
+    """Returns the blocks that may run, in reverse postorder: a block comes after the blocks whose values it reads.
 
     Blocks that run only if `stream.resource.try_map` fails are left out, because in C this op always succeeds.
     """
@@ -51,7 +51,7 @@ def successors_of(block: ir.Block) -> list[ir.Block]:
 
 
 def is_mapped(branch: ir.Operation) -> bool:
-    """Whether a branch tests the result of `stream.resource.try_map`. In C, the first successor always follows."""
+    """Whether a branch tests the result of `stream.resource.try_map`. In C, it always takes the first successor."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 
@@ -63,7 +63,10 @@ def _owner(value: IrValue) -> str:
 def live_after(
     operations: Sequence[ir.Operation], entries: dict[ir.Block, set[IrValue]]
 ) -> list[set[IrValue]]:
-    """The buffers that are live after each op of a block. An op that frees a buffer does not read the buffer."""
+    """Returns the buffers that are live after each op of a block. `entries` has those live at the start of blocks.
+
+    An op that frees a buffer does not count as a use of the buffer.
+    """
     live: set[IrValue] = set()
     for successor in operations[-1].successors:
         live |= entries.get(successor, set())  # empty for a block that never runs
@@ -94,6 +97,6 @@ def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
 
 
 def has_loop(blocks: Sequence[ir.Block]) -> bool:
-    """Whether a block may continue at itself or at an earlier block, so that it may run again."""
+    """Whether a block may branch to itself or to an earlier block in the list, so that blocks may run again."""
     place = {block: i for i, block in enumerate(blocks)}
     return any(place[after] <= i for block, i in place.items() for after in successors_of(block))

@@ -30,7 +30,7 @@ class State:
     """The C code for the state of a training step: a struct of the inputs to store, and the functions that take it.
 
     `interfaces` are the interfaces of the step and of the functions `loss` and `infer`, if they exist. `identity` is
-    the name of the model in files of the state.
+    the name of the model, which files with a saved state contain.
     """
 
     def __init__(self, interfaces: Sequence[Interface], identity: str) -> None:
@@ -219,19 +219,19 @@ typedef struct {{
 
 
 def _stored(interface: Interface) -> Mapping[int, SignatureValue]:
-    """Maps the indices of a function's inputs that are in the state to these inputs."""
+    """Returns the inputs of a function that belong to the state, by index."""
     inputs = enumerate(interface.signature.inputs)
     return {i: x for i, x in inputs if interface.roles.get(i) in STORED}
 
 
 def table(name: str, prefix: str, rows: Sequence[str]) -> str:
-    """The C definition of a table of arrays. Empty if there are no rows."""
+    """Returns the C definition of a table of arrays, or "" if there are no rows."""
     lines = "\n".join(f"  {each}" for each in rows)
     return f"const {prefix}_array {name}[] = {{\n{lines}\n}};\n" if rows else ""
 
 
 def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
-    """The row of an array in a C table. `place` is the array's struct and field, or None for a result."""
+    """Returns the row of an array in a C table. `place` is the array's struct and field, or None for a result."""
     spelled = json.dumps(x.name, ensure_ascii=False)[1:-1]
     shape = ", ".join(map(str, x.type.shape)) or "0"
     texts = ", ".join(map(_quoted, (x.name, spelled, _DTYPES[x.type.element], role)))

@@ -1,15 +1,15 @@
 """Compiles small programs to straight-line code of scalar ops, for static libraries.
 
-    numbers.py          the scalar ops of a program: equal ops are one, and constants are folded
-    ranges.py           the ranges of integers, such as pivots
-    arrays.py           computes StableHLO ops on arrays of scalars; rules.py has the functions of all ops
-    indexing.py         dynamic slices, gathers and scatters: selects among the elements that an index may mean
-    control.py          loops of known trip counts, unrolled, and branches
-    factorizations.py   LU and Cholesky factors and triangular solves of small matrices
-    code.py             the scalar ops as a function of LLVM's dialect
+    numbers.py          collects the scalar ops of a program, merges equal ops, and folds ops on constants
+    ranges.py           computes the ranges of integers, such as pivots
+    arrays.py           evaluates StableHLO ops on arrays of scalar ops; rules.py maps each op to its function
+    indexing.py         evaluates dynamic slices, gathers and scatters by selects among the possible elements
+    control.py          unrolls loops of known trip counts, and evaluates branches
+    factorizations.py   evaluates LU and Cholesky factors and triangular solves of small matrices
+    code.py             writes the scalar ops as a function of LLVM's dialect
     compile.py          compiles the function to an object file
 
-If arguments and results have a common first dimension, such as a batch, the program may compute each element of the
-batch alike. The scalar ops are then those for one element of the batch, and a loop runs them on vectors of several
-elements of the batch. In this folder, that dimension is called `lane`, and its indices are called places.
+If arguments and results have a common first dimension, such as a batch, a program often computes the same function of
+each element of the batch. The scalar ops are then those for one element, and a loop runs them on vectors that hold
+several elements of the batch. The code calls this dimension the `lane`, and each index along it a place.
 """

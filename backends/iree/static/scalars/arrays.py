@@ -3,8 +3,8 @@
     %1 = stablehlo.slice %0 [1:3]      the second and third index in the array %0; no new scalar op
     %2 = stablehlo.add %1, %c          two new scalar ops `add`
 
-Ops that only move elements move the indices in NumPy's arrays. If an array has a `lane`, all places along this
-dimension share their scalar ops, and the dimension has size 1 in `ids`.
+Ops that only move elements move the indices in NumPy's arrays. One dimension of an array, such as a batch, may be its
+`lane`. All indices along the lane, which are called places, share their scalar ops, so the lane has size 1 in `ids`.
 """
 
 import math
@@ -39,8 +39,8 @@ Ids = NDArray[np.int64]
 class ScalarArray(NamedTuple):
     """An array whose elements are scalar ops: `ids` has, for each element, the index of the op that computes it.
 
-    All places along the dimension `lane` share their ops, so `ids` has size 1 along it. `tangent` says that the array
-    is computed from basis vectors of a Jacobian.
+    All indices along the dimension `lane` share their ops, so `ids` has size 1 along this dimension. `tangent` says
+    that the array is computed from basis vectors of a Jacobian.
     """
 
     ids: Ids
@@ -61,7 +61,7 @@ class Evaluation:
         ] = []  # the values of each function that is being evaluated
 
     def run(self, function: IrOp, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
-        """The results of a function. Raises `TooLarge` if few scalar ops cannot express the function."""
+        """Returns the results of a function. Raises `TooLarge` if it cannot be expressed by few scalar ops."""
         if len(self._known) > _DEEPEST:
             raise TooLarge("nested calls")
         self._known.append({})
@@ -96,7 +96,7 @@ class Evaluation:
         else:
             raise TooLarge(op.name)
         tangent = any(x.tangent for x in xs)
-        if isinstance(found, list):  # the results of control flow say which of them are tangents
+        if isinstance(found, list):  # for control flow, `tangent` of each result is already set
             return found if len(op.regions) else [y._replace(tangent=tangent) for y in found]
         if SEED in op.attributes:
             zeros = [self.numbers.value(i) == 0 for i in found.ids.ravel().tolist()]
@@ -119,13 +119,16 @@ class Evaluation:
             raise TooLarge("work")
 
     def equals(self, index: int, value: int) -> int:
-        """The index of an op that tells whether the integer of op `index` equals `value`."""
+        """Returns the index of an op that compares the integer of op `index` to `value`."""
         return self.numbers.apply(
             "EQ", "i1", index, self.numbers.constant(value, self.numbers.all[index].kind)
         )
 
     def picked(self, kind: str, index: int, options: Sequence[Ids]) -> Ids:
-        """Selects one of `options` by the integer of op `index`. Its least value selects the first option."""
+        """Selects one of `options` by the integer of op `index`.
+
+        The least value in the integer's range selects the first option, the next value the second option, and so on.
+        """
         first, _ = self.numbers.range(index)
         *others, found = options
         for i, option in reversed(list(enumerate(others))):
@@ -133,7 +136,7 @@ class Evaluation:
             found = self.mapped("select", kind, np.array(self.equals(index, first + i)), option, found)
         return found
 
-    # ---- elementwise ops -------------------------------------------------------------------------------------
+    # ---- elementwise ops apply a scalar op to each element -----------------------------------------------------
 
     def _elementwise(self, op: IrOp, name: str, xs: Sequence[ScalarArray]) -> ScalarArray:
         ids, lane = self.aligned(xs, [len(x.type.shape) for x in op.operands])
@@ -159,7 +162,11 @@ class Evaluation:
         return np.array(found, np.int64).reshape(arrays[0].shape)
 
     def aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
-        """The `ids` of arrays of one shape, and their lane (None if no array has one). A scalar keeps shape []."""
+        """Returns the `ids` of arrays of one shape, and the lane of the arrays, or None if no array has a lane.
+
+        If there is a lane, it has size 1 in all `ids` except those of scalars, which may stand among the arrays. Raises
+        `TooLarge` if the arrays have different lanes, or if an array without a lane varies along the lane.
+        """
         lanes = {x.lane for x in xs if x.lane is not None}
         if len(lanes) > 1:
             raise TooLarge("places along several dimensions")
@@ -171,7 +178,7 @@ class Evaluation:
             for x, n in zip(xs, ranks, strict=True)
         ], lane
 
-    # ---- moves -----------------------------------------------------------------------------------------------
+    # ---- these ops move elements or make constants -------------------------------------------------------------
 
     def constant(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
         kind, sizes = kind_of(op.results[0]), op.results[0].type.shape
@@ -265,7 +272,7 @@ class Evaluation:
             raise TooLarge("places in reverse")
         return ScalarArray(np.flip(x.ids, tuple(along)), x.lane)
 
-    # ---- sums ------------------------------------------------------------------------------------------------
+    # ---- reductions and products combine elements --------------------------------------------------------------
 
     def reduce(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
         if len(xs) != 2 or kind_of(op.operands[0]) != kind_of(op.results[0]):
@@ -293,7 +300,10 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape(rows.shape[:-1]), lane)
 
     def total(self, name: str, kind: str, terms: Sequence[int]) -> int:
-        """Adds ops that reduce `terms` by the op `name`. Returns the index of the result, which is 0 without terms."""
+        """Adds ops that reduce `terms` by the op `name`. Returns the index of the op that computes the result.
+
+        If there are no terms, this op is the constant 0.
+        """
         if not terms:
             return self.numbers.constant(0, kind)
         sum_ = int(terms[0])
@@ -338,13 +348,13 @@ class Evaluation:
         return ScalarArray(np.array(found, np.int64).reshape([n for part in sizes for n in part]), lane)
 
     def _product(self, kind: str, row: Ids, column: Ids) -> int:
-        """Adds the ops for the inner product of `row` and `column`, and returns the index of the last one."""
+        """Adds ops for the inner product of `row` and `column`. Returns the index of the op that computes it."""
         pairs = zip(row.tolist(), column.tolist(), strict=True)
         return self.total("add", kind, [self.numbers.apply("multiply", kind, x, y) for x, y in pairs])
 
 
 def uniform(ids: Ids, d: int) -> Ids:
-    """The array at the first index of dimension d. Raises `TooLarge` if the array varies along this dimension."""
+    """Reduces dimension d of an array to its first index. Raises `TooLarge` if the array varies along dimension d."""
     first = np.take(ids, [0], d)
     if not (ids == first).all():
         raise TooLarge("numbers that differ between places of the lane")

@@ -1,8 +1,8 @@
 """Writes the scalar ops of a program as a function of LLVM's dialect, which IREE's compiler turns into an object file.
 
 The function has the interface of IREE's kernels. Its bindings are the arguments and then the results of the program.
-Results must not overlap arguments in memory. If arrays have a lane, the function is a loop over the places of the lane,
-and each iteration computes several places, as vectors.
+Results must not overlap arguments in memory. If arrays have a lane, which is a dimension such as a batch, the function
+is a loop over the lane's indices, which are called places. Each iteration computes several places, as vectors.
 """
 
 from collections.abc import Sequence
@@ -40,11 +40,14 @@ class ArrayPort:
 
     @property
     def stride(self) -> int:
-        """The distance in memory, in elements, of successive places of the lane. It is 0 if the array has no lane."""
+        """The number of elements from one place of the lane to the next one in memory. 0 if the array has no lane."""
         return 0 if self.array.lane is None else prod(self.shape[self.array.lane + 1 :])
 
     def offset(self, element: int) -> int:
-        """The offset in memory of an element at place 0 of the lane. `element` is its index in the flattened `ids`."""
+        """Returns the offset in memory, in elements, of an element at place 0 of the lane.
+
+        `element` is the index of the element in the flattened `ids`.
+        """
         lane = self.array.lane
         if lane is None:
             return element
@@ -53,7 +56,7 @@ class ArrayPort:
 
 
 def _literal(value: np.generic, kind: str) -> str:
-    """A constant in MLIR."""
+    """Returns the MLIR text of a constant, without its type."""
     if kind == "i1":
         return "true" if value else "false"
     if kind not in FLOATS:
@@ -62,7 +65,7 @@ def _literal(value: np.generic, kind: str) -> str:
 
 
 def _conversion(of: str, to: str) -> str:
-    """The op of LLVM's dialect that converts numbers."""
+    """Returns the name of the op of LLVM's dialect that converts numbers of type `of` to type `to`."""
     grows = int(of[1:]) < int(to[1:])
     if of in FLOATS:
         return "fpext" if grows else "fptrunc"
@@ -87,7 +90,10 @@ class ScalarCode:
         self._count = 0
 
     def function(self, name: str, places: int) -> str:
-        """The text of the function, which loops over `places` places of the lane, and of the kernel that calls it."""
+        """Returns the text of the function, a loop over `places` places of the lane, and of the kernel that calls it.
+
+        If `places` is 1, the function has no loop.
+        """
         if places == 1:
             self._body("%zero")
         else:
@@ -110,7 +116,7 @@ class ScalarCode:
         return f"llvm.func internal @{name}_body({taken}) {{\n{body}\n}}\n{self._entry(name, names)}"
 
     def _entry(self, name: str, names: Sequence[str]) -> str:
-        """The text of the kernel, which reads the pointers to the arrays and calls the function."""
+        """Returns the text of the kernel, which reads the pointers to the arrays and calls the function."""
         lines = [
             f"%s = llvm.load %state : !llvm.ptr -> {_STATE}",
             f"%b = llvm.extractvalue %s[10] : {_STATE}",
@@ -125,7 +131,7 @@ class ScalarCode:
         given = ", ".join(f"%{each}: !llvm.ptr {_POINTER}" for each in ("environment", "state", "group"))
         return f"llvm.func @{name}_kernel({given}) -> i32 {{\n{body}\n}}"
 
-    # ---- numbers -----------------------------------------------------------------------------------------------
+    # ---- each scalar op is emitted after its operands ----------------------------------------------------------
 
     def _body(self, place: str) -> None:
         """Emits the scalar ops that the results need, and stores each element of the results."""
@@ -195,10 +201,10 @@ class ScalarCode:
         self._lines.append(f"%v{self._count} = {text}")
         return f"%v{self._count}"
 
-    # ---- memory ------------------------------------------------------------------------------------------------
+    # ---- elements are loaded from memory and stored in memory --------------------------------------------------
 
     def _at(self, base: str, port: ArrayPort, element: int, place: str, lane: int = 0) -> str:
-        """The address of an element of an argument or result, `lane` places after `place`."""
+        """Emits the address of an element of an argument or result, at the place `lane` places after `place`."""
         offset = port.offset(element) + lane * port.stride
         if not port.stride or place == "%zero":
             return self._emit(

@@ -1,4 +1,4 @@
-"""compile_scalars: compiles a small program to a static library with one kernel of straight-line code."""
+"""Compiles a small program to a static library with one kernel, which is straight-line code of scalar ops."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ MOST_OPS = 2**14
 """The most scalar ops of a program. An op's code takes about 8 bytes, and 16,384 ops compile in about 2 seconds."""
 
 MOST_BYTES = 2**15
-"""The most bytes of all arguments together, which must fit on the stack."""
+"""The most bytes of all arguments together. Copies of them, which a call may need, must fit on the stack."""
 
 _MOST_ARRAYS = 2**8 - 1
 """The most arguments and results, because a kernel of IREE counts them in 8 bits."""
@@ -62,7 +62,10 @@ def compile_scalars(
 
 
 class Scalars(NamedTuple):
-    """A program as scalar ops, its arguments and its results. `places` is the size of the lane, or 1 without a lane."""
+    """A program as scalar ops, its arguments and its results.
+
+    `places` is the size of the lane, the dimension along which all elements are computed alike, or 1 without a lane.
+    """
 
     numbers: ScalarOps
     inputs: list[ArrayPort]
@@ -76,9 +79,9 @@ def scalars_of(
     outputs: Sequence[SignatureValue],
     finite: bool = False,
 ) -> Scalars | None:
-    """The scalar ops of a module's first function. None if there are too many, or an op is not supported.
+    """Returns the scalar ops of a module's first function, or None if there are too many or an op is not supported.
 
-    With `finite`, products by zero constants are zero.
+    With `finite`, a product of x and a zero constant is simplified to zero, because x is assumed to be finite.
     """
     first = {x.type.shape[0] if x.type.shape else 0 for x in outputs}
     count = first.pop() or 0
@@ -122,11 +125,11 @@ def _shape(x: SignatureValue) -> tuple[int, ...]:
     return tuple(n or 0 for n in x.type.shape)
 
 
-# ---- the kernel and its host -----------------------------------------------------------------------------------
+# ---- the scalar ops become a kernel, which a C function calls --------------------------------------------------
 
 
 def _module(name: str, found: Scalars, described: str) -> str:
-    """The text of a module with the kernel. `described` is a module with IREE's description of the device."""
+    """Returns the text of a module with the kernel. `described` is a module with IREE's description of the device."""
     device = next(line for line in described.splitlines() if "#hal.device.target" in line)
     target = device[device.index("#hal.executable.target") : device.rindex("]>")]
     layout, triple = (_word(key, target) for key in ("data_layout", "target_triple"))
@@ -164,7 +167,7 @@ def _word(key: str, target: str) -> str:
 
 
 def _host(interface: Interface) -> str:
-    """The text of the C file whose function calls the kernel."""
+    """Returns the text of the C file, whose function calls the kernel."""
     name, signature = interface.name, interface.signature
     taken, given = ([size_of(x.type) for x in side] for side in (signature.inputs, signature.outputs))
     pointers = interface.pointers()

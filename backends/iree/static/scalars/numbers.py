@@ -1,12 +1,12 @@
-"""ScalarOps: the scalar ops of a program. Merges equal ops, folds ops on constants, and simplifies ops:
+"""Collects the scalar ops of a program. Merges equal ops, folds ops on constants, and simplifies ops:
 
     mul(x, 1) -> x      add(x, neg(y)) -> sub(x, y)      mul(neg(x), y) -> neg(mul(x, y))      mul(x, zero) -> zero
 
 The last rule holds only if `zero` is a structural zero of a derivative: an element of a basis vector, or padding of a
 tangent. A product with any other zero constant is computed, because x may be infinite or NaN.
 
-Integers and truth values, such as the pivots of a factorization, are computed by scalar ops, too. Ops on integers that
-may overflow are refused.
+Scalar ops also compute integers and truth values, such as the pivots of a factorization. `TooLarge` is raised for an op
+on integers that may overflow.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ FLOATS = "f64", "f32"
 
 
 def _maximum(x: Any, y: Any) -> Any:
-    """The larger number, or NaN. As in IEEE 754, 0 is larger than -0; NumPy's function returns either of them."""
+    """The larger number, or NaN if one is NaN. As in IEEE 754, 0 is larger than -0; NumPy may return either zero."""
     return np.where(x == y, np.where(np.signbit(x), y, x), np.maximum(x, y))
 
 
 def _minimum(x: Any, y: Any) -> Any:
-    """The smaller number, or NaN. As in IEEE 754, -0 is smaller than 0."""
+    """The smaller number, or NaN if one is NaN. As in IEEE 754, -0 is smaller than 0."""
     return np.where(x == y, np.where(np.signbit(x), x, y), np.minimum(x, y))
 
 
 class Operator(NamedTuple):
-    """How an op is computed: on constants by NumPy's `fold`, on floats by the op `llvm` of LLVM's dialect.
+    """How an op is computed. `fold` computes it if all operands are constants; None means that this is not supported.
 
-    Without `fold`, ops on constants are computed at run time. Without `llvm`, only ops on constants are supported.
-    `integers` says that `fold` is right for integers, too. `of_integers` is the op of LLVM's dialect for integers.
-    `library` says that the code calls the C library. For comparisons, `llvm` and `of_integers` are predicates.
+    `integers` says that `fold` is right for integers, too. `llvm` and `of_integers` are the ops of LLVM's dialect for
+    floats and for integers, or predicates for comparisons. If the op's name is empty, all operands must be constants.
+    `library` says that the code calls the C library, which is supported for f64 only.
     """
 
     fold: Callable[..., Any] | None
@@ -78,7 +78,7 @@ OPERATORS = COMPARISONS | {
 
 
 _OF_TRUTH = "EQ", "NE", "and", "or", "xor", "select"
-"""The ops on truth values. Other ops of LLVM would read `true` as the integer -1."""
+"""The ops that are supported on truth values. Other ops of LLVM's dialect would read `true` as the integer -1."""
 
 
 class TooLarge(Exception):
@@ -145,7 +145,7 @@ class ScalarOps:
         return _value(number) if number.name in (CONSTANT, ZERO) else None
 
     def range(self, i: int) -> Range:
-        """The range of the values of op i, whose result is an integer."""
+        """The least and the greatest integer that op i may compute."""
         return self._ranges[i]
 
     def is_zero(self, i: int) -> bool:
@@ -154,7 +154,10 @@ class ScalarOps:
         return number.name == ZERO or bool(self._finite and number.name == CONSTANT and _value(number) == 0)
 
     def apply(self, name: str, kind: str, *operands: int) -> int:
-        """The index of the op `name` on these operands, or of a simpler op that is equal. Adds the op if it is new."""
+        """Returns the index of the op `name` on these operands, or of a simpler op that computes the same value.
+
+        Adds the op if it is new.
+        """
         if name == "convert" and self.all[operands[0]].kind == kind:
             return operands[0]
         found = self._short(name, kind, operands)
@@ -194,7 +197,10 @@ class ScalarOps:
         return found
 
     def _range_of(self, number: ScalarOp) -> Range:
-        """The range of the integers that an op computes. Raises `TooLarge` if the op may overflow."""
+        """Returns the least and the greatest integer that an op may compute, or (0, 0) for a float.
+
+        Raises `TooLarge` if the op may overflow.
+        """
         if number.kind in FLOATS:
             return 0, 0
         if number.name in (CONSTANT, ZERO):
@@ -223,7 +229,7 @@ class ScalarOps:
         return self.constant(value, kind)
 
     def _short(self, name: str, kind: str, operands: Sequence[int]) -> int | None:
-        """The index of a simpler op that is equal to this op. Returns None if there is none."""
+        """Returns the index of a simpler op that computes the same value as this op, or None if there is none."""
         x, *rest = operands
         if name == "select":
             return self._selected(kind, x, *rest)
@@ -246,7 +252,7 @@ class ScalarOps:
         first, second = self.value(x), self.value(y)
         if kind != "i1" or first is None or second is None:
             return None
-        if first == second:  # a structural zero and a constant
+        if first == second:  # x is a structural zero and y a constant, or the other way round
             return x
         return flag if first else self.apply("xor", kind, flag, y)
 
@@ -278,7 +284,7 @@ class ScalarOps:
         return None
 
     def _inverse(self, i: int) -> int | None:
-        """The index of the op for x if op i computes `not x` for a truth value x. Returns None for other ops."""
+        """Returns the index of x if op i computes `not x` for a truth value x. Returns None for other ops."""
         number = self.all[i]
         if number.name != "xor" or number.kind != "i1":
             return None
