@@ -1,4 +1,7 @@
-"""Converts a region of an op to a graph that captures nothing: captured values become further inputs of the graph."""
+"""Converts a region of an op to a graph that captures nothing.
+
+Captured values become further inputs of the graph. Captured constants are copied into the graph.
+"""
 
 from typing import Any
 
@@ -15,15 +18,16 @@ from tiduc.dialect.ops.verify import TERMINATOR
 def outer(op: Definition) -> list[Value]:
     """The values that an op's regions capture, except constants.
 
-    A constant is a result of an op that has neither operands nor regions.
+    A result of any op without operands and regions, such as an iota, counts as a constant.
     """
     return [x for x in op.captures if not x.is_constant]
 
 
 def region_graph(view: View, op: Definition, index: int, prefix: str) -> Graph:
-    """Returns the graph of region number `index` of an op. Its inputs are the region's arguments, then `outer(op)`.
+    """Converts region number `index` of an op to a private graph whose name begins with `prefix`.
 
-    Captured constants are copied into the graph. The caller must add the graph to the view.
+    The inputs of the graph are the region's arguments, then the values `outer(op)`. Captured constants are copied into
+    the graph. The caller must add the graph to the view.
     """
     graph = Graph(view.fresh(prefix), op.location)
     graph.attributes["sym_visibility"] = ir.StringAttr.get("private")

@@ -1,10 +1,10 @@
 """small_loops: predicts which loops the pass `tidu-loops-to-kernels` puts into one IREE kernel.
 
-    while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
+    while k < 100:  h = tanh(h w)         if h has 32 elements and w is 32 x 32, one kernel runs all 100 iterations
 
-IREE runs a loop on the host and launches kernels in each iteration. The pass puts a small loop into one kernel instead,
-which runs all iterations. The model of memory and time needs a prediction before loops are lowered, and `is_small`
-gives it. The pass and the prediction measure arrays by `array_bytes`.
+By default, IREE runs a loop on the host and launches kernels in each iteration. The pass puts a small loop into one
+kernel instead, which runs all iterations. Time and memory are estimated before loops are lowered, so the estimates use
+the prediction `is_small`. The prediction and the pass agree, because both measure arrays by `array_bytes`.
 """
 
 import math
@@ -22,10 +22,10 @@ from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
 
 STACK = 2**18
-"""The largest total size, in bytes, of a kernel's intermediate arrays, which lie on the machine's stack."""
+"""The largest total size, in bytes, of a kernel's intermediate arrays, which are allocated on the call stack."""
 
 MOST_PRODUCTS = 2**20
-"""The largest number of multiplications of a matrix product in such a kernel.
+"""The largest number of multiplications of a matrix product in a kernel that runs a whole loop.
 
 A larger product is faster in a separate kernel.
 """
@@ -34,7 +34,7 @@ MOST_BYTES = 2**16
 """The largest size, in bytes, of one array that an iteration computes."""
 
 FUSED = 4
-"""An estimate of how many ops a compiler fuses on average. Fused ops share one array on the stack."""
+"""An estimate: a compiler fuses this many ops on average. Fused ops need only one array on the call stack."""
 
 IN_KERNELS = ELEMENTWISE.union(
     VIEWS,
@@ -42,21 +42,21 @@ IN_KERNELS = ELEMENTWISE.union(
     "stablehlo.dynamic_update_slice stablehlo.iota stablehlo.optimization_barrier stablehlo.reduce".split(),
     "stablehlo.return stablehlo.while math.fma".split(),
 )
-"""Ops that IREE compiles inside a kernel."""
+"""Ops that a kernel may contain, because IREE can compile them inside a kernel."""
 
 WITHOUT_ARRAYS = frozenset({"stablehlo.constant", "stablehlo.dynamic_update_slice", "stablehlo.while"})
-"""Ops of `IN_KERNELS` whose results take no additional array on the stack."""
+"""Ops of `IN_KERNELS` whose results need no additional array on the call stack."""
 
 _BYTES = Cache[Graph, float]()
 
 
 def is_small(view: View, body: Graph) -> bool:
-    """Whether the body or the condition of a loop is small enough for a kernel that runs the whole loop."""
+    """Whether `body`, the graph of a loop's body or condition, is small enough for a kernel that runs the loop."""
     return _on_stack(view, body) <= STACK
 
 
 def _on_stack(view: View, graph: Graph) -> float:
-    """The bytes of the arrays that a graph computes in a kernel; infinite if a kernel cannot contain the graph."""
+    """The bytes on the call stack of the arrays that a graph computes; infinity if no kernel can contain the graph."""
     return _BYTES.get(view, graph, lambda: sum(_of_op(view, op) for op in graph.definitions))
 
 
@@ -78,10 +78,11 @@ def _of_op(view: View, op: Definition) -> float:
 
 
 def array_bytes(op: AnyOp, multiplications: float = 0, in_place: bool = False) -> float:
-    """The bytes that the results of an op take on a kernel's stack; infinite if the op's types or sizes are unsuitable.
+    """Estimates the bytes that the results of an op take on a kernel's call stack.
 
-    The op is a `Definition` or an MLIR operation. `multiplications` is the number of multiplications that the op
-    performs. With `in_place`, the result overwrites an operand, and takes no further memory.
+    Returns infinity if an operand or a result is not plain (see `is_plain`), if a result is larger than `MOST_BYTES`,
+    or if the op performs more than `MOST_PRODUCTS` multiplications; `multiplications` is their number. Returns 0 for
+    the ops `WITHOUT_ARRAYS`, and with `in_place`, because the result then overwrites an operand.
     """
     if not all(is_plain(x.type) for x in (*op.operands, *op.results)):
         return math.inf

@@ -2,7 +2,7 @@
 
     apply   (x..., known...) -> A x          solve   (b..., known...) -> x, where A x = b
 
-The values `known` determine A. Each graph is cached in its view.
+The values `known` determine A. Graphs are cached, so that each is built only once per view.
 """
 
 from collections.abc import Sequence
@@ -48,10 +48,10 @@ def _built(b: StablehloBuilder, apply: Graph, count: int, solver: Solver) -> Gra
 
 
 def whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: tuple[bool, ...]) -> Graph:
-    """Extends the graph `linear`, a linearized system of equations f(x) = 0, to one output per value in `ys`.
+    """Returns a graph that calls `linear` and has one output for each value in `ys`. Additional outputs are zeros.
 
-    `ys` are the values f(x). `linear` has outputs only for those whose flag in `active` is true. The result has zeros
-    for the others.
+    `ys` are the values f(x) of a system of equations f(x) = 0, and `linear` is the linearization of f. `linear` has an
+    output only for those values in `ys` whose flag in `active` is true.
     """
     return _WHOLE.get(b.view, (linear, active), lambda: _whole(b, ys, linear, active))
 
@@ -63,16 +63,17 @@ def _whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: Sequ
 
 
 def inputs_read(b: StablehloBuilder, apply: Graph) -> list[bool]:
-    """Returns one flag per input of the graph `apply`: whether an output depends on this input."""
+    """Returns, for each input of the graph `apply`, whether an output depends on this input."""
     inputs, outputs = list(apply.inputs.values()), [y for y in apply.outputs if y is not None]
     reads = {x for each in b.view.schedule(outputs, inputs) for x in each.reads} | set(outputs)
     return [x in reads for x in inputs]
 
 
 def narrowed(b: StablehloBuilder, apply: Graph, count: int) -> Graph:
-    """Returns a graph of A without the unused inputs of `apply`.
+    """Returns a graph that applies the same linear map as `apply`, but has fewer inputs.
 
-    Its inputs are the `count` arrays of x, and those other inputs on which an output depends.
+    The graph keeps the first `count` inputs, which are the arrays of x. It keeps another input only if an output
+    depends on this input.
     """
     return _NARROWED.get(b.view, apply, lambda: _narrowed(b, apply, count))
 

@@ -1,4 +1,4 @@
-"""Derives the trip count of a loop, or an upper bound of it, from the loop's induction variable."""
+"""Derives the trip count of a loop, or an upper bound of the trip count, from the loop's induction variable."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -28,10 +28,11 @@ class CountedLoop(Protocol):
 
 
 def trip_count(loop: CountedLoop) -> int | None:
-    """The trip count of a loop; None if it is not known.
+    """Returns the trip count of a loop, or None if it is not known.
 
-    It is known if the condition compares an induction variable, and its start, step and limit are constants. The
-    induction variable may have any integer type, count up or down, and be compared in any direction, such as LT.
+    The trip count is known if the condition compares an induction variable with a limit, if start, step and limit are
+    constants, and if the comparison fails before the variable might overflow. The variable may have any integer type,
+    and may count up or down. The comparison may have any direction, such as LT.
     """
     if loop.cond is None:
         return None
@@ -40,10 +41,10 @@ def trip_count(loop: CountedLoop) -> int | None:
 
 
 def most_iterations(loop: CountedLoop) -> int | None:
-    """An upper bound of the trip count; None if no bound is known.
+    """Returns an upper bound of the trip count, or None if no bound is known.
 
-    If the condition is a logical and, each of its terms may give a bound. A loop with the condition
-    `i < 200 and error > 1e-6` runs at most 200 times.
+    If the condition is a conjunction, the bound is the smallest that one of its terms gives. For example, a loop with
+    the condition `i < 200 and error > 1e-6` runs at most 200 times.
     """
     if loop.cond is None:
         return None
@@ -61,9 +62,9 @@ def most_iterations(loop: CountedLoop) -> int | None:
 
 
 def _iterations(loop: CountedLoop, cond: Graph, test: Value | None) -> int | None:
-    """The number of iterations before `test` fails for the first time.
+    """Returns the number of iterations before `test` fails for the first time.
 
-    None unless `test` compares an induction variable with a constant.
+    Returns None if the number is unknown, for example because `test` does not compare an induction variable.
     """
     op = None if test is None else test.definition
     if op is None or op.name != "stablehlo.compare":
@@ -84,7 +85,7 @@ def _iterations(loop: CountedLoop, cond: Graph, test: Value | None) -> int | Non
 
 
 def integer(x: Value | None) -> int | None:
-    """The integer of a scalar constant, possibly widened by `convert`; None for any other value."""
+    """The value of a scalar integer constant, even if `convert` widens the constant; None for any other value."""
     op = x.definition if x is not None else None
     if op is None:
         return None
@@ -99,9 +100,9 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
-    """The value that x has outside the loop; None if x is a loop-carried value.
+    """The value outside the loop that x, a value of the condition, stands for.
 
-    x is an input of the condition, or a constant in the condition.
+    It is x itself if an op computes x, and the loop's operand if x is a loop invariant. None if x is loop-carried.
     """
     if x.definition is not None:
         return x
@@ -110,7 +111,7 @@ def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _step(loop: CountedLoop, i: int) -> int | None:
-    """The constant that the body adds to loop-carried value i; None if the body computes this value in another way."""
+    """The constant that the body adds to loop-carried value number i; None if the body does not add a constant."""
     inputs = list(loop.body.inputs.values())
     return increment(
         inputs[i],
@@ -120,10 +121,10 @@ def _step(loop: CountedLoop, i: int) -> int | None:
 
 
 def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
-    """The constant integer that an iteration adds to a loop-carried value x, whose next value is `after`.
+    """Returns the constant integer that an iteration adds to a loop-carried value x, whose next value is `after`.
 
-    Returns None if `after` is not x plus or minus a constant. `outside` maps an input of the body to its value outside
-    the loop.
+    Returns None if `after` is not x plus or minus a constant. `outside(y)` is the value outside the loop that equals y
+    in each iteration, or None if there is no such value.
     """
     op = None if after is None else after.definition
     if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):
@@ -143,7 +144,7 @@ def _invariant(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None
 def _count(start: int, step: int, stop: int, direction: str, type_: ir.IntegerType) -> int | None:
     """The first k = 0, 1, ... for which `start + k step DIRECTION stop` is false.
 
-    Returns None if there is no such k, or if `start + k step` might wrap around before.
+    Returns None if there is no such k, or if `start + k step` might overflow the type before it reaches this k.
     """
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)

@@ -17,7 +17,8 @@ from tiduc.dialect.ops.verify import TERMINATOR
 class ControlWriter:
     """Writes the control-flow ops of a view's graphs as MLIR operations.
 
-    Each graph that a `tidu.call` names becomes a function at the end of the module. Names in `taken` are not used.
+    Each graph that a `tidu.call` names becomes a function at the end of the module. No new function gets a name that is
+    in `taken`.
     """
 
     def __init__(self, view: View, module: ir.Module, taken: Iterable[str]) -> None:
@@ -28,7 +29,7 @@ class ControlWriter:
         self._unwritten: list[Graph] = []
 
     def create(self, op: Definition, operands: Sequence[IrValue], ip: ir.InsertionPoint) -> Any:
-        """Creates the `ir.Operation` to which a `tidu.call`, `tidu.case` or `tidu.loop` is lowered."""
+        """Lowers a `tidu.call`, `tidu.case` or `tidu.loop` to one `ir.Operation`, and returns this operation."""
         structure = control(self._view, op)
         types = [y.type for y in op.results]
         if isinstance(structure, Loop):
@@ -38,7 +39,7 @@ class ControlWriter:
         return self._case(op, structure, operands, types, ip)
 
     def write_functions(self) -> None:
-        """Writes all functions that written code calls and that are not written yet."""
+        """Writes a function for each queued graph. This may queue further graphs; ends when the queue is empty."""
         while self._unwritten:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
@@ -77,7 +78,10 @@ class ControlWriter:
         return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
 
     def _function_of(self, graph: Graph) -> str:
-        """The name of the function for a graph. On the first call, queues the graph for `write_functions`."""
+        """Returns the name of the function for a graph.
+
+        If this is the first call for the graph, also queues the graph for `write_functions`.
+        """
         if graph.name not in self._functions:
             kept = graph.attributes.get(FUNCTION)
             self._functions[graph.name] = self._free(kept.value if kept is not None else stem(graph))
@@ -130,7 +134,7 @@ class ControlWriter:
         return loop
 
     def _region(self, block: ir.Block, graph: Graph, arguments: Sequence[IrValue]) -> None:
-        """Writes a graph's ops and a terminator into a block; `arguments` are the `ir.Value`s of the graph's inputs."""
+        """Writes a graph's ops and a terminator into a block. `arguments` are the `ir.Value`s of the graph's inputs."""
         local = dict(zip(graph.inputs.values(), arguments, strict=True))
         ip = ir.InsertionPoint(block)
         write_definitions(graph, ip, local, masks=False, own=self.create)

@@ -1,6 +1,6 @@
-"""Analysis of dynamic dimensions: where sizes come from, and what ops require of them.
+"""Analyzes dynamic dimensions: which sizes determine the sizes of results, and which sizes each op requires.
 
-    results.py                  where each dimension of a result comes from; extends ../shapes/origins.py
+    results.py                  formulas for the sizes of results; extends ../shapes/origins.py
     known.py                    sizes of one value in terms of the sizes of other values
     required.py, bounds.py      the relations between sizes that each op requires
     checks.py, forms.py         which of these relations a program must check when it runs, and before which op

@@ -23,18 +23,18 @@ No memory holds so many elements, and their size in bytes still fits in 64 bits.
 
 
 MOST_ROWS = 2**31 - 1
-"""The largest element count of a dynamic array that a scatter updates.
+"""The largest element count that an array of dynamic shape may have if a scatter updates it.
 
-IREE indexes the rows of this array by 32-bit integers.
+The reason is that IREE indexes the rows of this array by 32-bit integers.
 """
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A relation between two sizes.
+    """A condition that sizes must satisfy. The field `relation` says which condition:
 
     `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1, b = 1 or a = b;
-    `count`: the product of the list `a` is at most b.
+    `count`: a is a list of sizes, and their product is at most b.
     """
 
     relation: str
@@ -51,7 +51,7 @@ def all_sizes(x: Value) -> list[int | Size]:
 
 
 def _size_at(x: Value, i: int) -> Any:
-    """The size that entry i of the vector x contains."""
+    """The size that entry i of the vector x holds: an int or a `Size`."""
     origin = entry(x, i)
     return origin.combine(*(size_of(*place) for place in origin.places))
 
@@ -121,9 +121,9 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:
-    """Requires that a reshape keeps the element count.
+    """Yields the requirement that a reshape with dynamic sizes keeps the element count.
 
-    First requires that both counts are at most `MOST_ELEMENTS`, so that no product of sizes overflows.
+    Before it, yields the requirements that both counts are at most `MOST_ELEMENTS`, so that no product overflows.
     """
     x, y = all_sizes(op.operands[0]), all_sizes(op.result)
     if any(isinstance(n, Size) for n in (*x, *y)):
@@ -226,7 +226,7 @@ BOUNDS: dict[str, Bounds] = {
     "chlo.top_k": _top_k,
     **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
-"""Maps an op name to a function that yields the relations which an op of this name requires.
+"""Maps an op name to a function that yields relations which an op of this name requires.
 
-An op that is not listed requires only the relations that `dialect/dynamic/required.py` derives.
+`dialect/dynamic/required.py` derives further relations for each op. They are all that an op not listed here requires.
 """

@@ -1,14 +1,15 @@
-"""`make_static` replaces JAX's custom calls for dynamic sizes by static ops. It requires that all sizes are constants.
+"""`make_static` replaces JAX's custom calls for dynamic sizes by ops with static sizes, if all sizes are constants.
 
-    custom_call @stablehlo.dynamic_top_k(%x, 2)                     chlo.top_k(%x) {k = 2}
-    custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
-    custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
+    custom_call @stablehlo.dynamic_top_k(%x, 2)                     -> chlo.top_k(%x) {k = 2}
+    custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  -> reduce_window(%x, %i) {sizes...}
+    custom_call @stablehlo.dynamic_approx_top_k(..., 2)             -> custom_call @ApproxTopK(...) {top_k = 2}
 
-The pass stablehlo-refine-shapes does not support these calls. `mark_sums` adds an attribute to windowed reductions: the
-indices of the results that are sums. Derivative rules need the attribute, because the body of the reduction is a called
-function, which rules cannot read.
+It is needed because the pass stablehlo-refine-shapes does not support these calls.
 
-    custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
+`mark_sums` adds an attribute to the calls that reduce windows: the indices of the results that are sums. Derivative
+rules need the attribute, because the body of the reduction is a called function, which rules cannot read.
+
+    custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    gets {tidu.sums = [0]}
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ SUMS = "tidu.sums"
 
 
 def violation(op: IrOp) -> str | None:
-    """The reason why a call for dynamic sizes is invalid, as a predicate such as "takes ...".
+    """Says why a call for dynamic sizes is invalid, by a phrase whose subject is the call, such as "takes ...".
 
     Returns None for a valid call, and for any other op.
     """
@@ -81,9 +82,9 @@ def _top_k(call: IrOp) -> None:
 
 
 def _approx_top_k(call: IrOp) -> None:
-    """Replaces a call by `ApproxTopK`, with k as an attribute.
+    """Replaces a call by a call of `ApproxTopK` with k as an attribute, if k is a constant and the results are static.
 
-    The pass stablehlo-canonicalize-dynamism must have removed the shape operands before.
+    The pass stablehlo-canonicalize-dynamism must have run before, because it removes the shape operands.
     """
     *operands, k = call.operands
     given = _constants([k])
@@ -129,7 +130,7 @@ def _copy(body: ir.Block, region: ir.Region) -> None:
 
 
 def _constants(values: Sequence[IrValue]) -> list[NDArray[np.int64]] | None:
-    """The elements of each value as an array; None unless all values are constants."""
+    """Returns the elements of each value as an array, or None unless all values are constants."""
     constants = [defined_by(x, "stablehlo.constant") for x in values]
     known = [each for each in constants if each is not None]
     if len(known) < len(constants):
@@ -146,10 +147,10 @@ def _replace(
     attributes: Mapping[str, ir.Attribute],
     regions: int = 0,
 ) -> ir.Operation:
-    """Replaces a call by a new op, and returns the op.
+    """Replaces a call by a new op, and returns the new op.
 
-    Converts the new results to the types of the call's results. The pass stablehlo-refine-shapes later removes these
-    conversions.
+    Emits conversions of the new results to the types of the call's results. The pass stablehlo-refine-shapes later
+    removes these conversions.
     """
     ip, location = ir.InsertionPoint(call), call.location
     op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)
@@ -162,7 +163,10 @@ def _replace(
 
 
 def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
-    """Adds the attribute `SUMS` to each `REDUCE_WINDOW` call among `ops`, which are ops of the module."""
+    """Adds the attribute `SUMS` to the `REDUCE_WINDOW` calls among `ops`, which are ops of the module.
+
+    Skips a call whose body is not a function of the module with exactly one block.
+    """
     calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:

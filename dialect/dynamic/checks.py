@@ -1,13 +1,13 @@
 """Finds the equalities and bounds of dynamic dimensions that a StableHLO module requires, and where to check them.
 
     func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) {
-      %0 = stablehlo.add %x, %y : tensor<?xf32>             check before the call: size of %y = size of %x
-      %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
+      %0 = stablehlo.add %x, %y : tensor<?xf32>             check at the start of @main: size of %y = size of %x
+      %1 = stablehlo.dynamic_iota %n, dim = 0               check before the op: 0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
 `required.py` gives the requirements of each op. This file visits the ops in the order in which they run, including the
-ops in loops, branches and called functions. A requirement that was checked is known to hold for all later ops, which
-therefore do not check it again.
+ops in loops, branches and called functions. A requirement that has been checked holds for all later ops, so it is not
+checked again for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_o
 from tiduc.dialect.shapes.types import is_dynamic
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""A tuple that `known_sizes` of known.py yields: it expresses a size of an input by sizes of other inputs."""
+"""A tuple such as `known_sizes` of known.py yields. The tuple expresses a size of an input by sizes of other inputs."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ class Placed:
 class FunctionSizes:
     """Finds the checks of one function, in the order in which they run, and the function's atoms (see forms.py).
 
-    `values` maps each `ir.Value` to its `Value`. The first `input_sizes` atoms are dynamic dimensions of inputs.
-    `beyond` is the first op whose sizes no check can express, with the reason; None if there is no such op.
+    `values` maps each `ir.Value` to the `Value` that stands for it. The first `input_sizes` atoms are dynamic
+    dimensions of inputs. `beyond` is a pair of the first op whose requirements no check can express, and the reason.
+    It is None if there is no such op.
     """
 
     def __init__(self, module: "ModuleSizes", function: IrOp, given: Iterable[KnownSize] = ()) -> None:
@@ -75,7 +76,7 @@ class FunctionSizes:
         self.atoms.bounded = 0 if self.private else self.input_sizes
         known = Known(self.atoms)
         for x in self.inputs:
-            if _dynamic_dimensions(x):  # every input fits in memory, so the input's element count is bounded
+            if _dynamic_dimensions(x):  # an input fits in memory, so its element count needs no check
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
                 if (check := known.needed_check(requirement)) is not None:
                     known.learn(check)
@@ -100,7 +101,7 @@ class FunctionSizes:
         self._order[value] = len(self._order)
         return value
 
-    # ---- blocks --------------------------------------------------------------------------------------------
+    # ---- each op of a block adds its checks ----------------------------------------------------------------
 
     def _block(self, block: ir.Block, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
         """Visits the ops of a block. Returns the operands of its terminator, and the facts that hold at its end."""
@@ -142,9 +143,9 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Adds the check that a requirement needs, if any, before the op `before`, by default before `op`.
+        """Adds the check that a requirement of `op` needs, if any. The check runs before `before`, by default `op`.
 
-        First adds checks that the sizes in the requirement fit in 32 bits.
+        First adds checks that those integers fit in 32 bits from which the sizes in the requirement are computed.
         """
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
@@ -159,7 +160,10 @@ class FunctionSizes:
             self._place(check, op, before, known, top)
 
     def _in_range(self, form: Form, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
-        """Adds checks that a size fits in 32 bits, because the program's i32 arithmetic on sizes could wrap around."""
+        """Adds checks that a size fits in 32 bits, unless that is known.
+
+        They are needed because the program's i32 arithmetic on sizes could overflow.
+        """
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, _ = self.atoms.listed[form[0][0][0]]
             if kind in ("entry", "scalar") and not _is_wide(of):
@@ -191,7 +195,7 @@ class FunctionSizes:
             yield from self.atoms.read_by(form)
 
     def _is_input(self, number: int) -> bool:
-        """Whether a check at the start of the function can read an atom.
+        """Whether a check at the start of the function can read the atom with this number.
 
         In a public function, such a check reads only dimensions of inputs. In a private function, it also reads
         elements of inputs.
@@ -199,7 +203,7 @@ class FunctionSizes:
         kind, of, _ = self.atoms.listed[number]
         return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")
 
-    # ---- control flow --------------------------------------------------------------------------------------
+    # ---- regions and called functions are visited, too -----------------------------------------------------
 
     def _while(self, op: IrOp, known: Known, top: bool) -> None:
         """Visits a loop. Requires that an iteration does not change the sizes of the loop-carried values."""
@@ -220,7 +224,7 @@ class FunctionSizes:
             self._sized(self._value(y), x)
 
     def _sized(self, x: Value, like: Value) -> None:
-        """Records that x has the sizes of `like`."""
+        """Records that the dynamic dimensions of x have the sizes of these dimensions of `like`."""
         for d in _dynamic_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
@@ -233,7 +237,7 @@ class FunctionSizes:
         top: bool,
         before: IrOp | None = None,
     ) -> None:
-        """Requires that each dynamic dimension of x has the size of the type's dimension, if that is static."""
+        """Requires that each dynamic dimension of x has the size of this dimension in `type_`, if that is static."""
         if is_ranked(x):
             for d, n in enumerate(sizes_in(type_)):
                 if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
@@ -289,7 +293,7 @@ _CONTROL = {
 
 
 class _Translation:
-    """Rewrites sizes of a called function in terms of the arguments of one call."""
+    """Expresses the sizes of a called function by the arguments of one call."""
 
     def __init__(self, callee: FunctionSizes, arguments: Sequence[Value], known: Known) -> None:
         self._atoms, self._known = callee.atoms, known
@@ -300,13 +304,13 @@ class _Translation:
         return all(self._atoms.listed[i][1] in self._argument for i in self._atoms.read_by(form))
 
     def check(self, check: Check) -> Check:
-        """Rewrites a check of the called function in terms of the call's arguments."""
+        """Returns a check of the called function, expressed by the call's arguments."""
         if check.relation == COUNT:
             return Check(COUNT, tuple(sorted(map(self.form, check.a))), check.b)
         return Check(check.relation, self.form(check.a), self.form(check.b))
 
     def form(self, form: Form) -> Form:
-        """Rewrites a size of the called function in terms of the call's arguments. Requires `is_known(form)`."""
+        """Returns a size of the called function, expressed by the call's arguments. Requires `is_known(form)`."""
         replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
         return self._known.form(as_size(form, self._atoms, replaced))
 
@@ -335,7 +339,7 @@ class ModuleSizes:
         self._visited: dict[str, FunctionSizes | None] = {}
 
     def function(self, name: str) -> FunctionSizes | None:
-        """The checks of a function. None if the function is only declared, or recursive."""
+        """The checks of a function. None if it has no body, or is being visited: the call is then recursive."""
         if name not in self._visited:
             self._visited[name] = None
             if name in self._functions:
@@ -343,7 +347,7 @@ class ModuleSizes:
         return self._visited[name]
 
     def all(self) -> list[FunctionSizes]:
-        """The checks of all functions of the module that have a body and are not recursive."""
+        """The checks of all functions of the module that have a body."""
         return [sizes for name in self._functions if (sizes := self.function(name)) is not None]
 
 

@@ -1,10 +1,12 @@
 """Represents sizes as polynomials in normal form, and the facts about sizes that hold at a point of a program.
 
-A form is a tuple of pairs of a monomial and its factor. A monomial is a sorted tuple of atom numbers, empty for the
-constant term. An atom is a size that the program reads (a dimension, an entry of a vector, a scalar), or a quotient, a
-maximum or a broadcast of two forms. Two sizes with equal forms are equal.
+A form is such a polynomial: a tuple of pairs of a monomial and its factor. A monomial is a sorted tuple of atom
+numbers, empty for the constant term. An atom is a size that the program reads (a dimension, an entry of a vector, a
+scalar), or a quotient, a maximum or a broadcast of two forms. Two sizes with equal forms are equal.
 
-`Known` holds the equations and bounds that hold at a point of the program, because they were checked before. It solves
+    3 + 2 n m     is the form     (((), 3), ((0, 1), 2))     if n is atom 0, and m is atom 1
+
+`Known` has the equations and bounds that hold at a point of the program, because they were checked before. It solves
 the equations by Gaussian elimination, and decides which requirements still need a check.
 """
 
@@ -21,13 +23,13 @@ from tiduc.dialect.shapes.sizes import Atom, Key, Size, atom
 Form = tuple[tuple[tuple[int, ...], int], ...]
 
 LARGEST = 2**31 - 1
-"""The largest dimension of an input, and the largest size that a program reads from an integer.
+"""The largest dimension that an input may have, and the largest size that a program may read from an integer.
 
-`get_dimension_size` returns an i32. A product of two such sizes fits in 64 bits.
+Sizes are limited because `get_dimension_size` returns an i32. A product of two such sizes fits in 64 bits.
 """
 
 READ = ("dimension", "entry", "scalar")
-"""The kinds of atoms that are read at run time; atoms of other kinds are computed."""
+"""The kinds of atoms that a program reads at run time. It computes atoms of other kinds."""
 
 
 class Atoms:
@@ -46,7 +48,7 @@ class Atoms:
         return self._numbers[one]
 
     def read_by(self, form: Form) -> Iterator[int]:
-        """The numbers of the atoms that a form depends on and that the program reads, not computes."""
+        """Yields the numbers of all atoms that the program reads, not computes, to evaluate a form."""
         for monomial, _ in form:
             for i in monomial:
                 kind, of, where = self.listed[i]
@@ -106,7 +108,7 @@ def times(a: Form, b: Form) -> Form:
 
 @dataclass(frozen=True)
 class Check:
-    """A requirement that a program checks at run time. `a` and `b` are forms; for `count`, `a` is a tuple of forms."""
+    """A requirement on forms that a program checks at run time. For the relation `count`, `a` is a tuple of forms."""
 
     relation: str
     a: Any
@@ -122,14 +124,14 @@ class Known:
         self._checked: set[Check] = set(outer._checked) if outer else set()
         self.in_range: list[Form] = (
             outer.in_range if outer else []
-        )  # linear forms whose values must be checked to fit in i32, because the program may compute them in i32
+        )  # forms that must be checked to fit in 32 bits, because the program may compute them in i32
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
         """A copy of the facts for a region. Facts that hold only in the region are added to the copy."""
         return Known(self.atoms, self)
 
-    # ---- forms ---------------------------------------------------------------------------------------------
+    # ---- sizes are converted to forms ----------------------------------------------------------------------
 
     def form(self, size: int | Size) -> Form:
         """The form of a size, simplified by the known equations."""
@@ -152,9 +154,9 @@ class Known:
         return times(a, b) if kind == "product" else self.computed(kind, a, b)
 
     def _followed(self, kind: str, op: Definition, where: int | None) -> Form | None:
-        """The form of an integer that the op `op` computes from sizes; None if forms cannot express this op.
+        """The form of an integer that the op `op` computes from sizes; None if no form expresses the integer.
 
-        `where` is the index of the integer in a vector, or None for a scalar.
+        If the result of `op` is a vector, `where` is the index of the integer; for a scalar, it is None.
         """
         if op.name == "shape.broadcast" and where is not None:
             return self._entry_of_broadcast(op, where)
@@ -216,9 +218,9 @@ class Known:
         return form
 
     def quotient(self, a: Form, b: Form) -> Form | None:
-        """The quotient a / b of a `stablehlo.divide`.
+        """The form of a / b as `stablehlo.divide` computes it; None unless a >= 0 and b > 0 are known.
 
-        `divide` rounds toward zero, but a form's quotient rounds down. Returns None unless both are known to agree.
+        Otherwise, the results could differ, because `divide` rounds toward zero, but a quotient in a form rounds down.
         """
         return self.computed("quotient", a, b) if self.never_negative(a) and self._positive(b) else None
 
@@ -245,7 +247,7 @@ class Known:
             total = plus(total, term)
         return total
 
-    # ---- relations -----------------------------------------------------------------------------------------
+    # ---- known facts decide which checks are needed --------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
         """Whether all terms of a form are known to be nonnegative."""
@@ -306,9 +308,10 @@ class Known:
             self._solve(plus(check.a, check.b, -1))
 
     def _solve(self, difference: Form) -> None:
-        """Solves `difference = 0` for the last possible atom, and substitutes the solution in the known equations.
+        """Solves `difference = 0` for an atom, and substitutes the solution in the known equations.
 
-        The atom must occur in only one term, alone and with factor 1 or -1.
+        Chooses the last atom that occurs in only one term, alone and with factor 1 or -1. If there is none, does
+        nothing.
         """
         factors = dict(difference)
         for number in sorted({i for i in self.atoms.read_by(difference)}, reverse=True):
@@ -330,9 +333,9 @@ _COMPUTED: dict[str, Callable[[Known, Form, Form], Form | None]] = {
     "stablehlo.multiply": lambda known, a, b: times(a, b),
     "stablehlo.subtract": lambda known, a, b: plus(a, b, -1),
 }
-"""Maps an arithmetic op on sizes to a function that returns the form of its result, or None if it is unknown.
+"""Maps the name of an arithmetic op to a function that returns the form of the op's result, or None if unknown.
 
-`dialect/shapes/origins.py` supports fewer of these ops, and only on scalars.
+The function takes the known facts and the forms of the two operands.
 """
 
 

@@ -1,4 +1,4 @@
-"""Expresses dynamic dimensions of one value in terms of dimensions of others; a tangent has the sizes of its primal."""
+"""Finds and copies known relations between sizes: a dynamic size of one value in terms of sizes of other values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,9 +10,10 @@ from tiduc.dialect.shapes.sizes import Size, atom
 
 
 def carry_sizes(pairs: Mapping[Value, Value]) -> None:
-    """Copies the known relations between dimensions of the keys of `pairs` to the values that `pairs` maps them to.
+    """Copies the known relations between the dynamic sizes of the keys of `pairs` to the values of `pairs`.
 
-    A relation is copied only if all sizes in it are dimensions of keys.
+    In a copied relation, each key is replaced by its value. A relation is copied only if all sizes in it are sizes of
+    keys.
     """
     for x, y in pairs.items():
         for d, size in _dynamic_sizes(x):
@@ -23,9 +24,9 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
 
 
 def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
-    """The dynamic dimensions of `values` that other dimensions of `values` determine.
+    """Yields the dynamic dimensions of `values` whose size other dimensions of `values` determine.
 
-    Yields tuples: the index of a value, the index of a dimension, a constant, and terms `(factor, value index,
+    Yields each as a tuple: the index of a value, the index of a dimension, a constant, and terms `(factor, value index,
     dimension)`. The size of the dimension is the constant plus the sum of factor * size over the terms.
     """
     number = {x: i for i, x in enumerate(values)}

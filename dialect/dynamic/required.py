@@ -3,10 +3,10 @@
     stablehlo.add %x, %y : tensor<?xf32>              size of %x = size of %y
     stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
 
-`requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result.
-This size must equal a static size in the result's type, and must not be negative. `EQUAL_OPERANDS` lists the pairs of
-operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of
-slices, indices and broadcasts.
+`requirements(op)` derives most relations from the table `ORIGINS`, which has formulas for the sizes of results. If the
+result's type has a static size, the formula must give the same size. A dynamic size must not be negative. The table
+`EQUAL_OPERANDS` gives pairs of dimensions whose sizes must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, gives
+the other relations: those of slices, indices, paddings, broadcasts and reshapes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.sizes import Size, known_equal
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:
-    """The relations between sizes that an op requires; some may hold trivially."""
+    """Yields the relations between sizes that an op requires. Some of them may hold trivially."""
     rule = ORIGINS.get(op.name)
     for number, y in enumerate(op.results):
         if not is_ranked(y):
@@ -44,7 +44,7 @@ def requirements(op: Definition) -> Iterator[Requirement]:
 
 
 def is_understood(name: str) -> bool:
-    """Whether the requirements of the ops of this name are known."""
+    """Whether it is known what the ops of this name require of sizes."""
     return name in ORIGINS or name in EQUAL_OPERANDS or name in BOUNDS or name in _FREE
 
 
@@ -54,9 +54,9 @@ def is_ranked(x: Value) -> bool:
 
 
 def _exists(op: Definition, sizes: list[int | Size]) -> Iterator[Requirement]:
-    """Requires that a result has no negative size, and at most `MOST_ELEMENTS` elements.
+    """Yields the requirements that a result has no negative size, and at most `MOST_ELEMENTS` elements.
 
-    The second requirement is omitted if an operand has the same shape.
+    Omits the second requirement if an operand has the same shape.
     """
     for n in sizes:
         yield Requirement(AT_MOST, 0, n)
@@ -73,11 +73,11 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
 """Ops that require nothing of the sizes of their operands."""
 
 
-# ---- dimensions that must be equal -----------------------------------------------------------------------------
+# ---- these functions yield pairs of dimensions whose sizes must be equal ---------------------------------------
 
 
 def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """An operand with the same rank as a result must have the sizes of the result."""
+    """Each operand that has the same rank as a result must have the sizes of this result."""
     for y in op.results:
         for x in op.operands:
             if is_ranked(x) and rank_of(x) == rank_of(y):
@@ -125,7 +125,7 @@ def _features(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     for x in op.operands[1:]:
         if rank_of(x) == 1:
             yield (x, 0), (op.operands[0], feature)
-        else:  # the last operand is the gradient of the result
+        else:  # x is the last operand of `batch_norm_grad`, the gradient of the result
             yield from (((x, d), (op.operands[0], d)) for d in range(rank_of(x)))
 
 
@@ -167,5 +167,5 @@ EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Dimension, Dimen
 }
 """Maps an op name to a function that yields pairs of dimensions whose sizes must be equal.
 
-The dimensions are those of operands and results.
+They are dimensions of operands or results of the op.
 """

@@ -1,7 +1,7 @@
-"""Formulas for the sizes of results: those of `shapes/origins.py`, and further ones that only `required.py` needs.
+"""Formulas for the sizes of results: those of `shapes/origins.py`, and further ones that only checks of sizes need.
 
-The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` omits them on purpose:
-derivative rules use `origins.py`, and should read the sizes of such results from the results themselves.
+The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` omits them on purpose,
+because derivative rules use `origins.py`, and should read the sizes of such results from the results themselves.
 """
 
 import functools
@@ -67,7 +67,7 @@ def _reduce_window(op: Definition, number: int, d: int) -> Origin:
 
 
 def window(op: Definition, d: int) -> tuple[int, ...]:
-    """The size, stride, dilation, base dilation, low padding and high padding of an op's window along dimension d."""
+    """An op's window along dimension d: its size, stride, dilation, base dilation, low padding and high padding."""
     names = "window_dimensions", "window_strides", "window_dilations", "base_dilations"
     numbers = [op.attributes[name][d] if name in op.attributes else 1 for name in names]
     return (*numbers, *_padding(op, d))
@@ -96,7 +96,7 @@ def _convolution(op: Definition, number: int, d: int) -> Origin | None:
     names = "window_strides", "rhs_dilation", "lhs_dilation"
     stride, dilation, base = (op.attributes[m][i] if m in op.attributes else 1 for m in names)
     size = sizes_in(kernel.type)[n.kernel_spatial_dimensions[i]]
-    padded_by = op.operands[2:]  # the padding operand of `dynamic_conv`
+    padded_by = op.operands[2:]  # only `dynamic_conv` has a third operand: the paddings
     if size == DYNAMIC or any(
         p.definition is None or "value" not in p.definition.attributes for p in padded_by
     ):
@@ -149,7 +149,7 @@ SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
 """Maps an op name to the indices of those operands that are vectors of sizes."""
 
 PLACES_IN = frozenset(name for name in SIZES_IN if TRAITS[name].sizes == "formula")
-"""Ops that slice, gather or pad an array, where operands give the sizes of slices or paddings.
+"""Ops that slice, gather or pad an array, and whose operands give the sizes of the slices or of the paddings.
 
-These operands need checks even if all shapes are static.
+The values of these operands must be checked even if all shapes are static.
 """
