@@ -1,12 +1,13 @@
-"""Value keys, for merging: values with equal keys are equal, even if they belong to different graphs.
+"""Computes keys of values. Values with equal keys are equal, even in different graphs, so they can be merged.
 
     key(input)  = its input key
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
 Keys are built bottom-up, as in hash-consing: each operand is first replaced by its representative, the first value with
-an equal key. Building a key therefore takes as long as reading its op, and needs no recursion.
+an equal key. Building a key therefore takes no longer than reading the op, and needs no recursion.
 
-The role is the active mask, because a linear op must not be merged with a primal op. The order of the two operands of a
+The role of an op in a linear graph is its active mask, which flags the operands that depend on the graph's inputs. The
+key has the role, because a linear op must not be merged with a primal op. The order of the two operands of a
 `commutative` op does not matter. A `stateful` op equals no other op.
 """
 
@@ -30,20 +31,22 @@ class KeyTable:
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
-        # The key is the id of a dictionary of attributes; the entry holds the dictionary, so that no other
-        # object gets the id.
+        # Maps the id of a dictionary of attributes to the attributes' number. The entry also holds the dictionary,
+        # so that no other object gets its id.
         self._given: dict[int, tuple[int, Any]] = {}
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
 
     def input(self, key: str, x: Value) -> Value:
-        """The representative of input x: the first input that was given with this key."""
+        """Returns the representative of input x: the first input for which this method was called with this key."""
         return self._inputs.setdefault(key, x)
 
     def results(
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
-        """The representatives of an op's results: the results of the first op with an equal key, perhaps `op` itself.
+        """Returns the representatives of an op's results: the results of the first op with an equal key.
+
+        If no earlier op has an equal key, this first op is `op` itself.
 
         `operands` and `captures` are the representatives of the op's operands and captures.
         """
@@ -51,13 +54,13 @@ class KeyTable:
         existing = self._results.setdefault(key, results)
         if existing is results:
             return existing
-        types = [y.type for y in results]  # for most ops, equal keys imply equal types
+        types = [y.type for y in results]  # the key does not contain them, because most ops determine them
         if types == [y.type for y in existing]:
             return existing
         return self._results.setdefault((key, *types), results)
 
     def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
-        """The key of an op without the types of its results."""
+        """The key of an op. It does not contain the types of the results. A stateful op is its own key."""
         name, active, given = op.name, op.active, op.given
         if name in self._stateful:
             return op
@@ -81,9 +84,10 @@ class KeyTable:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _of_source(self, source: IrOp, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
-        """The attributes of an op's source, and a key of its regions.
+        """Returns the attributes and a key of the regions of `source`, the MLIR operation that holds an op's regions.
 
-        The result is cached if the regions capture nothing, because many emitted ops have the same source.
+        `captures` are the representatives of the values that the regions read from outside. If there are none, the
+        results are cached, because many emitted ops have the same source.
         """
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
@@ -95,7 +99,10 @@ class KeyTable:
         return number
 
     def _regions(self, op: IrOp, outside: Mapping[IrValue, Value]) -> tuple[Any, ...]:
-        """A structural key of an op's regions. Values defined in the regions are numbered in order of definition."""
+        """A structural key of an op's regions. Values that the regions define are numbered in order of definition.
+
+        `outside` maps the values that the regions capture to their representatives.
+        """
         described: list[Any] = []
         self._describe(op, op.regions, dict(outside), described)
         return tuple(described)

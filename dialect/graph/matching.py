@@ -33,7 +33,10 @@ def defined_by(x: Typed, *names: str) -> Any | None:
 
 
 def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
-    """Yields x and the values behind x: each step goes from result i of an op in `names` to the op's operand i."""
+    """Yields x, and then the values from which ops in `names` compute x.
+
+    Each step goes from result i of such an op to the op's operand i.
+    """
     yield x
     while (op := defined_by(x, *names)) is not None:
         x = op.operands[op.results.index(x) if type(x) is Value else x.result_number]
@@ -49,7 +52,8 @@ def instead(
 ) -> AnyOp:
     """A new op with the result type and location of `op`.
 
-    If `op` is an MLIR operation, the new op is created before it. `of` is as in `Definition.instead`.
+    `given` has the new op's attributes. If `op` is an MLIR operation, the new op is inserted before `op`. Otherwise,
+    `of` is as for `Definition.instead`.
     """
     if isinstance(op, Definition):
         return op.instead(name, tuple(operands), given, of)

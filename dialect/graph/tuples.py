@@ -1,4 +1,4 @@
-"""Replaces custom calls that return a tuple, as in old exported programs, by calls with several results.
+"""Replaces custom calls that return a tuple, which old exported programs contain, by calls with several results.
 
 %t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
                                                      %t = tuple %y, %z
@@ -20,7 +20,8 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
     """Replaces each custom call in `ops` whose only result is a tuple by a call that returns the tuple's elements.
 
-    Nested tuples are flattened. Returns `ops` with the replaced calls exchanged for the new ones.
+    If the tuple contains tuples, the new call returns the elements of these. Returns a list of the ops after the
+    replacement.
     """
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
@@ -66,9 +67,9 @@ def _packed(
 
 
 def part(op: Definition) -> Value | None:
-    """The value that a `get_tuple_element` op extracts, if a `tuple` op creates the tuple.
+    """Returns the value that a `get_tuple_element` op extracts from the result of a `tuple` op.
 
-    None if the tuple comes from elsewhere, and for any other op.
+    Returns None if the tuple is not the result of a `tuple` op, or if `op` is not a `get_tuple_element` op.
     """
     if op.name != GET_TUPLE_ELEMENT:
         return None

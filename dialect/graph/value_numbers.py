@@ -10,8 +10,8 @@ from tiduc.dialect.graph.view import View
 class ValueNumbers:
     """Maps each value of several graphs to its representative: the first value, in any graph, that equals it.
 
-    Inputs at equal positions are assumed to be equal. Results of stateful ops are equal only if `copied` is set and
-    both ops are copies of one op.
+    Inputs at equal positions are assumed to be equal. Results of two stateful ops are equal only if `copied` is set,
+    the ops are copies of one op, and their operands are equal.
     """
 
     def __init__(self, stateful: frozenset[str], commutative: frozenset[str], copied: bool) -> None:
@@ -21,13 +21,18 @@ class ValueNumbers:
         self._outputs: dict[Graph, list[Value]] = {}
 
     def of(self, view: View, graph: Graph) -> list[Value]:
-        """The value that represents each active output of a graph: equal values have one representative."""
+        """Returns the representative of each output of a graph, except of outputs that are None (inactive).
+
+        Equal outputs have the same representative, even if they belong to different graphs.
+        """
         if graph not in self._outputs:
             first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
             outputs = [y for y in graph.outputs if y is not None]
             for op in view.schedule(outputs, graph.inputs.values()):
                 operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-                if self._copied and op.name in self._stateful:  # copies share their attributes
+                if (
+                    self._copied and op.name in self._stateful
+                ):  # copies of one op share one dictionary of attributes
                     results = self._copies.setdefault((op.name, id(op.given), operands), op).results
                 else:
                     results = self._table.results(op, operands, captures)

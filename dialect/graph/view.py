@@ -1,4 +1,4 @@
-"""The view: gives access to the graphs of any number of modules, and resolves the references between the graphs.
+"""`View` gives access to the graphs of any number of modules, and resolves the references between the graphs.
 
 Modules are not copied. A graph is read when a reference first leads to it, so a view over many files reads only the
 graphs that are used. Several threads may use one view, because each method that changes the view or reads a graph holds
@@ -24,13 +24,14 @@ Reference = ir.SymbolRefAttr | tuple[str, str]
 """A reference to a value: the attribute `@graph::@name`, or a pair of the graph's name and the value's name."""
 
 BINDING = "tidu.bind"
-"""The op name in the `Definition` of a bound input. The operand of this definition replaces the input."""
+"""The op name in the `Definition` that a bound input has. The operand of this `Definition` replaces the input."""
 
 
 class View:
     """Finds graphs by symbol name, and values by reference or by input key.
 
-    For a graph that the view lacks, calls `search` with the name. It returns the `tidu.graph` and its module, or None.
+    If the view does not have a graph, it calls `search` with the graph's name. `search` returns the `tidu.graph` op and
+    its module, or None if there is no such graph.
     """
 
     def __init__(
@@ -44,23 +45,21 @@ class View:
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
-        self._unchecked: list[
-            tuple[Graph, Definition]
-        ] = []  # ops that call graphs, in graphs that have been read
+        self._unchecked: list[tuple[Graph, Definition]] = []  # calls that `_check_read` must check
         self._is_checking = False
         self._acyclic: set[str] = set()
-        self._outputs: dict[str, list[Any]] = {}  # the outputs of indexed graphs, as `ir.Value`s
+        self._outputs: dict[str, list[Any]] = {}  # for each graph whose ops `_index` has read: its outputs
         self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
-        # The prefix G of each input key G.x. `fresh` does not return such a prefix as the name of a new graph.
+        # The prefix G of each input key G.x. `fresh` does not return such a prefix as the name of a graph.
         self._key_owners: set[str] = set()
 
-    # ---- graphs -----------------------------------------------------------------------------------------------
+    # ---- these methods find, add and write graphs -------------------------------------------------------------
 
     @property
     def module(self) -> Any:
-        """The `ir.Module` to which the view writes. Calls `write` first."""
+        """The `ir.Module` to which the view writes. Reading this property calls `write`."""
         return self.write()
 
     @stage
@@ -101,7 +100,7 @@ class View:
 
     @in_turn
     def built(self, graph: Graph) -> Graph:
-        """Adds a graph that a builder has built. `write` later writes it to the view's module."""
+        """Adds a graph that a builder has built, and returns it. `write` later writes it to the view's module."""
         graph.module = self._module
         self._outputs[graph.name] = []
         self._unwritten[graph] = None
@@ -126,7 +125,10 @@ class View:
 
     @in_turn
     def fresh(self, prefix: str) -> str:
-        """A name that no graph in the view or on its search path has: `L0`, `L1`, ... for the prefix `L`."""
+        """Returns a new name for a graph: the prefix and a number, such as `L0` or `L1` for the prefix `L`.
+
+        No graph in the view and no graph that `search` finds has this name. It is not the prefix of an input key.
+        """
         number = self._fresh.get(prefix, 0)
         while (
             (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
@@ -139,7 +141,7 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """Returns an op in a scratch module that holds the regions of an emitted op until the emitted op is written.
+        """Returns an op in a scratch module. It holds the regions of an op that a rule emits until that op is written.
 
         Each function in `fills` fills one region. Calls with equal `name` and `fills` return the same op.
         """
@@ -152,7 +154,7 @@ class View:
             self._holders[name, fills] = held
         return held
 
-    # ---- values -----------------------------------------------------------------------------------------------
+    # ---- these methods find, bind and order values ------------------------------------------------------------
 
     @in_turn
     def value(self, ref: Reference, location: ir.Location | None = None) -> Value:
@@ -163,7 +165,7 @@ class View:
         return value
 
     def values(self, wanted: Iterable[Value | Reference]) -> list[Value]:
-        """Replaces each reference in a list by its value. Values in the list are returned unchanged."""
+        """Returns the list `wanted`, in which each reference is replaced by the value to which it leads."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
@@ -182,7 +184,7 @@ class View:
     def bind(self, key: str, value: Value, location: ir.Location | None = None) -> None:
         """Binds an input to a value: from now on, ops that read the input read the value.
 
-        Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
+        Raises `ResolveError` if no graph has an input with this key, if the input is already bound, or if the types
         differ.
         """
         self.set_binding(key, value, location)
@@ -190,7 +192,7 @@ class View:
 
     @in_turn
     def set_binding(self, key: str, value: Value, location: ir.Location | None = None) -> None:
-        """Binds an input as `bind` does, but writes no `tidu.bind`, because the module contains one already."""
+        """Binds an input as `bind` does, but `write` emits no `tidu.bind`, because the module contains one already."""
         bound = self.input(key)
         if bound.definition is not None:
             raise ResolveError(f"input @{key} is bound a second time", location)
@@ -206,11 +208,11 @@ class View:
         """The definitions that compute the wanted values, in topological order. Takes linear time, without recursion.
 
         The values in `given` are assumed to be known, so definitions that only they need are omitted. Adds the inputs
-        that are read to the set `inputs`. Raises `ResolveError` if a value depends on itself.
+        that these definitions read to the set `inputs`. Raises `ResolveError` if a value depends on itself.
         """
         order: list[Definition] = []
         given, free = set(given), inputs if inputs is not None else set()
-        state: dict[Definition, bool] = {}  # False: its operands are being visited; True: done
+        state: dict[Definition, bool] = {}  # False while the operands are visited, True afterwards
         stack = [x.definition for x in wanted if x.definition is not None and x not in given]
         stack.reverse()
         while stack:
@@ -242,7 +244,7 @@ class View:
                     order.append(definition)
         return order
 
-    # ---- reading ----------------------------------------------------------------------------------------------
+    # ---- graphs are read from MLIR ----------------------------------------------------------------------------
 
     def _add(self, graph: Graph) -> Graph:
         if graph.name in self.graphs:
@@ -272,7 +274,7 @@ class View:
         return graph
 
     def _index(self, graph: Graph) -> None:
-        """Creates the definitions of a graph's ops and records the graph's names, without following references."""
+        """Creates the definitions of a graph's ops and records the names of its values. Follows no references."""
         if graph.name in self._outputs:
             return
         block = graph.op.regions[0].blocks[0]
@@ -296,8 +298,8 @@ class View:
         self._unread.append((graph, read, values))
 
     def _read_indexed(self) -> None:
-        # A loop instead of recursion: graphs may refer to one another in a chain of any length. References are followed
-        # here rather than on use, so that stages see only definitions.
+        # This is a loop and not a recursion, because graphs may refer to one another in a chain of any length. All
+        # references are followed here, so that stages see only definitions.
         follow = self._follow
         while self._unread:
             graph, read, values = self._unread.pop()
@@ -327,7 +329,7 @@ class View:
     def _check_read(self) -> None:
         """Checks the ops that call graphs, in all graphs that have been read.
 
-        Uses a work list, because a check may read further graphs, whose ops must then be checked, too.
+        Uses a work list, because a check may read further graphs, and the ops of these must be checked, too.
         """
         if self._is_checking or not self._unchecked:
             return
@@ -348,7 +350,10 @@ class View:
         return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Value) -> Value:
-        """The value that a reference x leads to, directly or through other references. A `Value` is unchanged."""
+        """Returns the value to which a `_Pending` x leads, directly or through other references.
+
+        Returns x if it is a `Value`.
+        """
         passed: list[_Pending] = []
         while not isinstance(x, Value):
             if x in passed:

@@ -18,7 +18,10 @@ The arguments are the definition, the operands as `ir.Value`s, and the insertion
 
 
 def write_graph(graph: Graph, module: AnyModule) -> None:
-    """Writes a graph as a `tidu.graph` at the end of a module. Values of other graphs become `tidu.external`s."""
+    """Writes a graph as a `tidu.graph` at the end of a module.
+
+    If an op of the graph reads a value of another graph, a `tidu.external` op refers to that value.
+    """
     attributes = {
         **graph.attributes,
         "sym_name": ir.StringAttr.get(graph.name),
@@ -51,8 +54,8 @@ def write_block(
 ) -> None:
     """Writes the graph's inputs and definitions into an empty block, and records their `ir.Value`s in `local`.
 
-    With `masks`, ops get their active masks as attributes. `own` creates the ops that replace `tidu.call`, `tidu.case`
-    and `tidu.loop`. Without `own`, these ops are written unchanged.
+    If `masks` is true, ops get their active masks as attributes. `own` creates the ops that replace `tidu.call`,
+    `tidu.case` and `tidu.loop`. Without `own`, these ops are written unchanged.
     """
     for x in graph.inputs.values():
         local[x] = block.add_argument(x.type, x.location)
@@ -66,7 +69,7 @@ def write_definitions(
     masks: bool = True,
     own: Own | None = None,
 ) -> None:
-    """Writes the graph's definitions at an insertion point; `local` and `own` are as in `write_block`."""
+    """Writes the graph's definitions at an insertion point. The other arguments are those of `write_block`."""
     written = local.__getitem__
     alike: dict[Hashable, Any] = {}
     for definition in graph.definitions:
@@ -93,9 +96,9 @@ def _repeated(
     masks: bool,
     alike: dict[Hashable, IrOp],
 ) -> IrOp:
-    """Creates an op with regions. If a written op differs only in operands and location, clones this op.
+    """Writes an op with regions. If a written op differs only in operands and location, clones the written op.
 
-    Building the regions takes three times as long as cloning them.
+    The reason is that building regions takes three times as long as cloning them.
     """
     role = definition.active if masks else None
     types = [y.type for y in definition.results]
@@ -112,7 +115,7 @@ def _repeated(
 
 
 class _External(dict[Value, Any]):
-    """Maps values to `ir.Value`s. Looking up a value of another graph creates its `tidu.external`."""
+    """Maps values to `ir.Value`s. Looking up a value that is not in the map creates a `tidu.external` for the value."""
 
     def __init__(self, ip: ir.InsertionPoint) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ MOST = 2**16
 """The largest number of attributes, types and locations that may be nested in one attribute, type or location."""
 
 _DEFINED = re.compile(rb"[#!][\w$.]+\s*=")
-# Matches strings, comments, the beginnings of ops, and aliases, with "=" where an alias is defined.
+# Matches strings, comments, the beginnings of some ops, and aliases. Where an alias is defined, group 3 matches "=".
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\w$.]+)(\s*=)?', re.DOTALL)
 
 
@@ -40,13 +40,13 @@ class _Place:
 
 
 _Part = bytes | _Place | ir.Type | ir.Attribute
-"""Anything that has parts: an alias in a text, a location, a type or an attribute."""
+"""Something that may consist of parts: an alias in a text, a location, a type or an attribute."""
 
 
 def may_share(source: str | bytes) -> bool:
-    """Whether the aliases in a text, which may refer to each other, expand to more than `MOST` parts.
+    """Whether an alias in a text consists of more than `MOST` parts after the aliases in its definition are expanded.
 
-    Always true for bytecode, because it stores each attribute only once, as aliases do.
+    Returns True for all bytecode. Bytecode stores equal attributes only once, so its text may be large, too.
     """
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if text.startswith(b"ML\xefR"):
@@ -97,7 +97,7 @@ def _of_op(op: IrOp) -> Iterator[_Part]:
 
 
 def _parts(x: _Part) -> Sequence[_Part]:
-    """The parts of which an attribute, a type or a location consists."""
+    """The direct parts of an attribute, a type or a location; an empty sequence if it does not consist of parts."""
     match x:
         case ir.ArrayAttr():
             return list(x)
@@ -125,7 +125,10 @@ def _size(
     sizes: dict[_Part, int],
     parts_of: Callable[[Any], Sequence[_Part] | None],
 ) -> int:
-    """The number of parts of `first`, itself included, but at most `MOST` + 1. Adds the number to `sizes`."""
+    """Returns the number of direct and nested parts of `first`, itself included, but at most `MOST` + 1.
+
+    Caches the numbers for `first` and for its parts in `sizes`.
+    """
     stack = [first]
     while stack:
         x = stack[-1]

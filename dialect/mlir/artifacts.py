@@ -26,7 +26,7 @@ with open(1, "wb", closefd=False) as out:  # a standard output without a buffer 
 """
 _SECONDS = 120
 BYTECODE = b"ML\xefR"
-_VHLO, _SHARDY = b"\0vhlo\0", b"\0sdy\0"  # names of dialects among the strings of bytecode
+_VHLO, _SHARDY = b"\0vhlo\0", b"\0sdy\0"  # the names of two dialects, as bytecode stores them
 
 
 def is_portable(contents: bytes) -> bool:
@@ -40,9 +40,9 @@ def holds_shardy(contents: bytes) -> bool:
 
 
 def text_by_jaxlib(contents: bytes, file: str | None) -> str:
-    """Converts bytecode to the text of its module, by jaxlib.
+    """Calls jaxlib to read bytecode, and returns the text of the module.
 
-    Raises `ParseError` if jaxlib is missing or cannot read the bytecode.
+    Raises `ParseError` if jaxlib is missing, cannot read the bytecode, or needs more than two minutes.
     """
     program = _PROGRAM.format(path=sys.path, portable=is_portable(contents))
     try:

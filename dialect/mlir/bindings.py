@@ -42,7 +42,10 @@ def redirect() -> None:
 
 
 def register_passes() -> None:
-    """Registers StableHLO's optimization passes. They are in a library of torch-mlir that other bindings may lack."""
+    """Registers StableHLO's optimization passes, which are in a library of torch-mlir.
+
+    Does nothing if other bindings are chosen and lack this library.
+    """
     if _package() == DEFAULT:
         import_module(f"{DEFAULT}._mlir_libs._torchMlir")
     else:
@@ -50,9 +53,9 @@ def register_passes() -> None:
 
 
 def lacking(error: ImportError) -> RequestError | None:
-    """Converts a failed import to a `RequestError` if the package that `TIDUC_MLIR` names lacks the module.
+    """Converts the error of an import to a `RequestError` if the package that `TIDUC_MLIR` names lacks the module.
 
-    Such modules are optional, for example model importers. Returns None for any other failed import.
+    Returns None for any other failed import. A package may lack optional modules, such as importers of models.
     """
     package = _package()
     if package == DEFAULT or not f"{error.name}.".startswith(f"{package}."):
@@ -79,7 +82,7 @@ class _Finder:
         if not self._checked:
             self._checked = True
             _check(self._package)
-        loader: Any = self  # importing the base class of loaders takes milliseconds
+        loader: Any = self  # no subclass of `Loader`, because importing that class takes milliseconds
         return ModuleSpec(fullname, loader)
 
     def create_module(self, spec: ModuleSpec) -> None:

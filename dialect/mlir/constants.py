@@ -16,7 +16,7 @@ _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
     """Converts `value` to an elements attribute of a static tensor type.
 
-    `value` is a number, which gives a splat, or an array of the type's shape. Raises `ValueError` for another shape.
+    A number is converted to a splat. Raises `ValueError` for an array whose shape is not that of the type.
     """
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
@@ -39,7 +39,7 @@ def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
 def is_splat(value: ir.Attribute | None) -> TypeGuard[ir.DenseElementsAttr]:
     """Whether an attribute is a `dense` attribute that is a splat.
 
-    False for resources, and for attributes without elements.
+    Returns False for a resource, for any other attribute, and for None.
     """
     return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
 
@@ -58,19 +58,20 @@ def integer_splat(value: int, type_: ir.RankedTensorType) -> Any:
 
 
 def integer_in(value: ir.Attribute) -> int | None:
-    """The integer in a splat of integers; None for any other attribute."""
+    """The integer in a splat of integers, where true is 1; None for any other attribute."""
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
-    entry = ir.IntegerAttr(value.get_splat_value())  # iterators reject integers of fewer than 8 bits
+    entry = ir.IntegerAttr(value.get_splat_value())  # unlike iteration, works for fewer than 8 bits
     return abs(entry.value) if ir.IntegerType(entry.type).width == 1 else int(entry.value)
 
 
 @functools.cache
 def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
-    """Converts a splat of type `integers` to a splat of type `floats`. None for any other attribute.
+    """Converts a splat of type `integers` to a splat of type `floats`.
 
-    Also None for integers of more than 53 bits, because they could be rounded twice, and for floats of fewer than 16
-    bits, whose overflow differs.
+    Returns None for any other attribute, and if `floats` is dynamic or has other elements than floats. Also returns
+    None for an integer over 2^53 in magnitude, because it could be rounded twice, and for floats of fewer than 16 bits,
+    because their overflow differs.
     """
     number = integer_in(value) if value.type == integers else None
     element = floats.element_type
@@ -111,5 +112,5 @@ def constants_in(op: IrOp) -> list[ir.Operation]:
 
 
 def has_resources(module: ir.Module | IrOp) -> bool:
-    """Whether a constant of the module is a resource. In text, a resource takes twice as many bytes as in bytecode."""
+    """Whether a constant of the module is a resource. A resource takes twice as many bytes in text as in bytecode."""
     return any(resource_name(op.attributes["value"]) is not None for op in constants_in(module.operation))

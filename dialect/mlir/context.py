@@ -52,13 +52,13 @@ R = TypeVar("R")
 
 
 _contexts: list[Any] = []
-"""Holds the context after it has been created, and is empty before."""
+"""Holds the context; empty until `context` has created it."""
 
 
 def context() -> Any:
     """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
 
-    MLIR's multithreading is off, because passes in Python require that. Threads of Python take turns (`turns.py`).
+    MLIR's multithreading is off, because passes in Python require that. Only one thread uses it at a time (`turns.py`).
     """
     if not _contexts:
         with turn():
@@ -70,7 +70,7 @@ def context() -> Any:
 def _complete_context() -> Any:
     """Creates a context with all dialects that tiduc uses."""
     # The bindings import a Python module for each dialect. Without such modules, each new op view would retry a failing
-    # import (13 us). The empty modules in `views` come first, because importing torch-mlir's takes 0.4 s.
+    # import (13 us). The bindings find the empty modules in `views` first, because importing torch-mlir's takes 0.4 s.
     _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()
     it.enable_multithreading(False)
@@ -109,11 +109,11 @@ def _read_complex_elements() -> None:
 
 
 def stage(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator for a stage: the function runs in the MLIR context, while other threads wait.
+    """Decorator for a stage, a function that works on MLIR: it runs in the MLIR context, while other threads wait.
 
     Pauses the cyclic garbage collector, because the bindings create millions of small objects without cycles, and the
-    collector would double the time of a stage. Converts `ir.MLIRError` and `RecursionError` to `TiducError`s. Records
-    the stage under the function's name, for crash reports.
+    collector would double the time of a stage. Converts `ir.MLIRError`, `RecursionError`, and the bindings' error for
+    strings that are not UTF-8 to `TiducError`s. Records the name of the stage, for crash reports.
     """
     name = function.__qualname__.removesuffix(".__init__").lstrip("_")
 
@@ -146,7 +146,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def diagnosed(error: ir.MLIRError, file: str | None = None) -> TiducError:
-    """Converts the first diagnostic of an `ir.MLIRError` to a `TiducError`. `file` replaces "-" in its location."""
+    """Converts the first diagnostic of an error to a `TiducError`. In the location, `file` replaces the name "-"."""
     if not error.error_diagnostics:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
@@ -183,7 +183,7 @@ def collected_messages() -> Iterator[list[str]]:
     def hear(diagnostic: ir.Diagnostic) -> bool:
         try:
             messages.append(diagnostic.message)
-        except RuntimeError:  # not UTF-8, as in `stage`
+        except RuntimeError:  # the message is not UTF-8
             messages.append(_NO_TEXT)
         return True
 
@@ -193,7 +193,7 @@ def collected_messages() -> Iterator[list[str]]:
 
 @stage
 def available_dialects() -> list[str]:
-    """The names of all dialects that modules may use, read from MLIR's note to the error for an unknown dialect."""
+    """The names of all dialects that modules may use. MLIR lists them in a note to its error for an unknown dialect."""
     try:
         ir.Module.parse("no_dialect.op")
     except ir.MLIRError as error:
@@ -231,14 +231,14 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
 
 
 def _name_arguments(module: ir.Module, source: str | bytes, file: str) -> None:
-    """Stores the names of arguments in the text in the arguments' locations. `file` is the file name in locations."""
+    """Calls `name_arguments` for a source that is not bytecode. `file` is the file name in locations."""
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if not text.startswith(BYTECODE):
         name_arguments(module, text, file)
 
 
 def _check(source: str | bytes, file: str | None) -> None:
-    """Raises `ParseError` for text that would make MLIR's parser end the process."""
+    """Raises `ParseError` for text with a huge dimension number, because MLIR's parser would end the process."""
     if (
         ("]x[" in source)
         if isinstance(source, str)
@@ -257,7 +257,7 @@ def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> N
 
 
 def _unread(error: ir.MLIRError | MemoryError, file: str | None, source: str | bytes) -> Exception:
-    """The error for a source that MLIR cannot read: MLIR's diagnostic, or a better message if the cause is known."""
+    """The error to raise for a source that MLIR cannot read. Its message explains the cause if the cause is known."""
     if isinstance(error, MemoryError):  # damaged bytecode may request any amount of memory
         if not isinstance(source, bytes) or not source.startswith(BYTECODE):
             return error
@@ -290,7 +290,7 @@ def _place(text: str, at: int, file: str | None) -> str:
 
 
 def _with_shardy(text: str | bytes) -> bytes | None:
-    """Text with Shardy's ops in generic form, or the unchanged bytecode; None if the source has no Shardy ops."""
+    """Returns None if the source has no Shardy ops, else the text with these ops in generic form, or the bytecode."""
     if isinstance(text, bytes):
         if holds_shardy(text):
             return text
@@ -306,10 +306,10 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
-    """Calls a parser of MLIR on the source, whose length in bytes is `size`.
+    """Calls a parser of MLIR on the source, whose length in bytes is `size`, and returns the module.
 
-    Keeps attributes of unregistered dialects, such as Shardy's. If the module has unregistered ops, the context allows
-    such ops from then on, because a copy of an op is a new unregistered op.
+    If the parser rejects unregistered ops or attributes of `dialects`, calls it again and allows them. After a module
+    with unregistered ops, the context always allows such ops, because a copy of an op is a new unregistered op.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
@@ -345,7 +345,7 @@ def _unregistered(module: ir.Module) -> set[str]:
 
 
 def _seconds(size: int) -> float:
-    """The time limit for reading `size` bytes. MLIR reads 10 MB/s, but on some damaged bytecode it never ends."""
+    """The time limit for reading `size` bytes. MLIR reads 10 MB/s, but never stops on some damaged bytecode."""
     return 20 + size / 1e6
 
 
@@ -390,7 +390,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
 
 @stage
 def run_passes(operation: IrOp, pipeline: str, verify: bool = False) -> None:
-    """Runs a textual pipeline of native passes on an operation, in place."""
+    """Runs a textual pipeline of MLIR passes on an operation, in place. If `verify`, MLIR verifies after each pass."""
     try:
         manager = PassManager.parse(pipeline)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Recognizes sources for which MLIR's parser gives a bad message or none, or crashes, and explains what is wrong."""
+"""Recognizes sources on which MLIR's parser crashes or emits no useful message, and explains what is wrong."""
 
 import re
 
@@ -12,7 +12,10 @@ _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xf
 
 
 def foreign(contents: bytes) -> str | None:
-    """A message that names the format of a file that is not MLIR. None for MLIR text or bytecode, even if damaged."""
+    """Returns a message that names the format of a file that is not MLIR.
+
+    Returns None for bytecode, even if it is damaged, and for text without another known format.
+    """
     if contents.startswith(_BYTECODE):
         return None
     if contents.startswith(_ZIP) and b".fb" in contents[:64] or contents[4:8] == _COMPILED:
@@ -38,9 +41,9 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """A message and an offset if the text has an unquoted `tidu.` op, or else None.
+    """Returns a message and an offset if the text has an unquoted word `tidu.x` that is not the name of an attribute.
 
-    MLIR rejects such a text without a message.
+    MLIR rejects such a text without a message. Returns None if there is no such word.
     """
     if match := _DIALECT_OP.search(source):
         return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
@@ -74,10 +77,10 @@ def of_python(source: str) -> str | None:
 
 
 def oversized(source: str) -> tuple[str, int] | None:
-    """A message and an offset if a dimension number is so large that the parser would exhaust memory, or else None.
+    """Returns a message and an offset if a dimension number is so large that the parser would exhaust memory.
 
     In the dimension numbers of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`, the largest number determines
-    how many dimensions the parser allocates.
+    how many dimensions the parser allocates. Returns None if no number is so large.
     """
     at = source.find("]x[")
     while at >= 0:

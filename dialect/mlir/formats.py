@@ -1,6 +1,6 @@
 """Recognizes file formats of models and weights that tiduc does not read, and says how to convert such files.
 
-    contents or name of a file -> `Format` -> a description, and two lines of code that convert to an importable format
+    contents or name of a file -> `Format` -> a description, and two lines of code that write a file in another format
 
 `tiduc import`, `import_model` and the readers of MLIR files show the description and the lines in their errors.
 """
@@ -86,9 +86,10 @@ _SUFFIXES: Mapping[str, Format] = {
 
 
 def format_at(path: str) -> Format | None:
-    """The format of a file or folder, recognized by its first and last bytes, or else by its suffix.
+    """The format of a file, recognized by the file's first and last bytes, or else by its suffix.
 
-    None for a path that cannot be read, and for a format that is not in the tables.
+    A folder is recognized as a SavedModel by a file in it. Returns None if the path cannot be read, or if its format is
+    not known.
     """
     try:
         if os.path.isdir(path):
@@ -105,7 +106,7 @@ def format_at(path: str) -> Format | None:
 def format_of(contents: bytes) -> Format | None:
     """The format of a file with these bytes; None if it is unknown.
 
-    For a zip archive, the names of members decide. They are in the directory at the end of the archive.
+    A zip archive is recognized by the names of its members, which are listed at its end.
     """
     if contents.startswith(_ZIP):
         members = contents[-_ENDS:]

@@ -26,12 +26,12 @@ _NAME = r'("(?:[^"\\]|\\.)*"|[^\s:<>"]+)'
 _USE = re.compile(rf"dense_resource<{_NAME}>")
 _BYTES = re.compile(rf'^\s*{_NAME}: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
 _SECTION = "\n{-#"
-_ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
+_ALIGNMENT = 8  # the alignment takes this many hex digits in front of the elements
 _KEYWORD = "dense_resource"
-_DATA, _TABLE = 5, 6  # numbers of two sections: the bytes of resources, and the names and sizes of resources
-_NO_ENTRY = b"\1"  # the table of a module without resources
-_ALIGNED = 0x80  # this bit in a section's number means that an alignment follows the length
-_HEAD = 2**20  # this many bytes of bytecode suffice to find the size of a resource
+_DATA, _TABLE = 5, 6  # sections of bytecode: with the bytes of resources, and with their names and sizes
+_NO_ENTRY = b"\1"  # the section `_TABLE` of a module without resources
+_ALIGNED = 0x80  # if a section's number has this bit, an alignment follows the section's length
+_HEAD = 2**20  # to find the size of a resource, this many bytes of bytecode suffice
 
 
 def inlined(text: str) -> str:
@@ -56,7 +56,7 @@ def contents_by_name(text: str) -> dict[str, bytes]:
     return {name: bytes.fromhex(digits[_ALIGNMENT:]) for name, digits in _BYTES.findall(section)}
 
 
-# ---- sizes -------------------------------------------------------------------------------------------------
+# ---- the sizes of resources are checked --------------------------------------------------------------------
 
 
 def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
@@ -179,8 +179,8 @@ class _Head:
 def _sections(contents: bytes | bytearray) -> dict[int, range]:
     """Maps each section's number in bytecode to the range of the section's bytes."""
     sections = dict[int, range]()
-    _, at = _number(contents, len(BYTECODE))  # the version
-    at = contents.index(b"\0", at) + 1  # the producer
+    _, at = _number(contents, len(BYTECODE))  # skips the version
+    at = contents.index(b"\0", at) + 1  # skips the name of the producer
     while at < len(contents):
         number, (length, at) = contents[at], _number(contents, at + 1)
         if number & _ALIGNED:

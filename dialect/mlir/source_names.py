@@ -2,8 +2,8 @@
 
     func.func @main(%x: tensor<f64>)   ->   func.func @main(%arg0: tensor<f64> loc("x"(file.mlir:1:17)))
 
-MLIR's parser does not keep the names of SSA values. It gives an argument without a location the argument's position in
-the text, where the name is found.
+MLIR's parser does not keep the names of SSA values. If the text states no location for an argument, the parser uses the
+argument's position in the text, and this module reads the name at that position.
 """
 
 import re
@@ -19,7 +19,7 @@ _POSITIONAL = re.compile(r"arg\d+")
 
 
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
-    """Gives the location of each function argument the argument's name in the text.
+    """Adds to the location of each function argument the name that the argument has in the text.
 
     `file` is the file name in locations of the text. A location does not change if it has a name already, if it is in
     another file, if the text has no name at this position, or if MLIR's printer generated the name.
@@ -40,7 +40,7 @@ def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
 
 
 def _line_starts(text: bytes, count: int) -> list[int]:
-    """The offsets at which the first `count` lines of a text start, or at which all start if there are fewer lines."""
+    """The offsets at which the lines of a text start; at most the first `count` of these offsets."""
     starts = [0]
     while len(starts) < count and (end := text.find(b"\n", starts[-1])) >= 0:
         starts.append(end + 1)

@@ -1,1 +1,1 @@
-"""Empty: see the package."""
+"""This module is empty on purpose; the docstring of the package says why."""
