@@ -24,12 +24,12 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
 
 _Kind = tuple[str, int, tuple[ir.Type, ...], ir.DictAttr]
-"""The name of an op, the number of its operands, its types and its attributes."""
+"""The name of an op, the number of its operands, the types of its operands and results, and its attributes."""
 
 
 @stage
 def apply_lowerings(module: IrOp, opset: OpSet) -> None:
-    """Replaces the ops of a module that have a lowering, in place. The module is given as an operation.
+    """Replaces each op that has a lowering by a call, in place. `module` is the operation of the module.
 
     Raises `Unsupported`, with the op and its location, if a custom op has no lowering, and `RuleError` if a lowering is
     circular.
@@ -47,9 +47,10 @@ def apply_lowerings(module: IrOp, opset: OpSet) -> None:
 def _lower_within(
     function: IrOp, body: ir.Block, opset: OpSet, functions: dict[_Kind, str], callers: tuple[str, ...]
 ) -> None:
-    """Replaces the ops that have a lowering in a function; `functions` maps each kind of op to its function's name.
+    """Replaces the ops in `function` that have a lowering by calls.
 
-    Raises `RuleError` if an op needs the function of one of the `callers`.
+    `functions` maps each kind of op (`_Kind`) to the name of the function that computes it. `callers` are the functions
+    whose ops are being replaced. Raises `RuleError` if an op needs one of them, because the lowering is then circular.
     """
     for op in within(function):
         key = opset.key(op)
@@ -66,13 +67,12 @@ def _lower_within(
 
 
 def _kind(op: IrOp) -> _Kind:
-    """A hashable key: the op's name, number of operands, types and attributes."""
     types = tuple([x.type for x in (*op.operands, *op.results)])
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
 
 
 def _function(op: IrOp, key: str, name: str, body: ir.Block, opset: OpSet) -> Any:
-    """Adds a private function named `name` to the module block `body`. The function computes the results of the op."""
+    """Adds a private function to the module block `body`, and returns it. It computes the results of the op."""
     alone = ir.Module.create()
     outline(op, name, alone.body)
     view = resolve(import_stablehlo(alone, name, opset))

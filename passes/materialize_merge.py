@@ -1,4 +1,4 @@
-"""materialize_merge: flattens a view into one graph, merges equal values, and drops dead ones.
+"""materialize_merge: combines graphs into one flat graph, merges equal values, and drops dead ones.
 
     F0: p2 = mul a, x; p3 = exp p2        merge [p3, c2]:  p2 = mul a, x
     T0: c1 = mul @F0::@p3, ct                              p3 = exp p2
@@ -7,8 +7,8 @@
 
 The flat graph has only ops on which the wanted values depend, so a linear graph that only its transpose uses
 disappears. If all ops belong to one graph, they keep its order, which `rematerialize` may have chosen. Values with
-equal keys are merged (CSE), and ops are simplified by the op set's identities, such as `x * 1 = x`. Unchanged ops are
-not copied: the flat graph shares its values, and most of its ops, with the graphs of the view.
+equal keys are merged (CSE), and ops are simplified by the op set's identities, such as `x * 1 = x`. An op is copied
+only if it reads other values than before; other ops are shared with the graphs from which they come.
 """
 
 from collections.abc import Collection, Sequence
@@ -35,9 +35,7 @@ class Zero:
 
 
 def explicit_zero(view: View, type_: ir.RankedTensorType, of: Value | Zero) -> Zero:
-    """A `Zero` of a type. If the type has dynamic dimensions, they are those of the primal `of`, a value or a
-    `Zero`.
-    """
+    """Returns a `Zero` of a type. If the type has dynamic dimensions, their sizes are those of the primal `of`."""
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
 
 
@@ -63,7 +61,7 @@ def materialize_merge(
     for key in _needed_inputs(view, schedule, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
-    stands_for: dict[Value, Value] = {}  # replaced values; most values are not replaced
+    stands_for: dict[Value, Value] = {}  # maps replaced values to their replacements
     definitions, simplify = b.graph.definitions, opset.identities.get
     have_others, simpler = stands_for.keys(), False
     for op in _as_in_graph(schedule):
@@ -98,7 +96,7 @@ def materialize_merge(
 
 
 def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
-    """The ops in their graph's order if they all belong to one graph; otherwise in the order of `schedule`."""
+    """Returns the ops in the order of their graph if all belong to one graph and none is a binding, else `schedule`."""
     if not schedule:
         return schedule
     graph = schedule[0].graph
@@ -111,8 +109,9 @@ def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
 def _simplest(
     replacement: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]
 ) -> Value | Definition:
-    """Simplifies `replacement`, which an identity gave for an op, until no identity applies. Returns the merged value
-    or op.
+    """Simplifies `replacement` until no identity applies.
+
+    `replacement` is the value or op by which an identity replaces an op. Returns the simplified value or op.
     """
     while isinstance(replacement, Definition):
         replacement.operands = tuple([stands_for.get(x, x) for x in replacement.operands])
@@ -125,7 +124,7 @@ def _simplest(
 
 
 def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
-    """The definitions that the outputs depend on, in the same order."""
+    """Returns the ops on which the outputs depend, in the same order."""
     needed = set(outputs)
     kept = []
     for op in reversed(definitions):
@@ -136,7 +135,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero | Reference]) -> list[Value | Zero]:
-    """The wanted values. Follows references, and emits zeros of dynamic shape in a new graph."""
+    """Replaces references by their values, and each `Zero` of dynamic shape by zeros emitted in a new graph."""
     values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in values):
         b = opset.builder(view, view.fresh("Z"))
@@ -163,9 +162,7 @@ def _needed_inputs(
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
-    """Numbers the graphs of a view. The numbers follow the view's order, but a graph comes after those to which it
-    refers.
-    """
+    """Numbers the graphs in the view's order, except that a graph comes after the graphs to which it refers."""
     referred: dict[Graph, dict[Graph, None]] = {}
     for op in schedule:
         referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)

@@ -3,8 +3,9 @@
     module A: graph @F0 { p3 = exp(...) }        view.value(@F0::@p3)  ->  the result of exp, in A
     module B: graph @L1 { e = external @F0::@p3; t = mul e, dx }
 
-The view does not copy graphs. It reads a graph when a reference to the graph is first followed. A name that no module
-defines is looked up in the file `NAME.mlir` on the search path.
+`resolve` returns a view, which finds the values of graphs by name. The view does not copy graphs. It reads a graph when
+a reference to the graph is first followed. A name that no module defines is looked up in the file `NAME.mlir` on the
+search path.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +23,10 @@ from tiduc.dialect.ops.ir_types import AnyModule
 
 @stage
 def resolve(*modules: AnyModule, search_path: Sequence[str | Path] = ()) -> View:
-    """The resolved view of the graphs in these modules. Stages add new graphs to the first module.
+    """Returns a view of the graphs in these modules. Compiler stages add new graphs to the first module.
 
     Raises `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. A reference is
-    checked when it is followed; `check` follows all references.
+    checked only when it is followed. To check all references, call `check`.
     """
     view = View(modules[0], _search(search_path) if search_path else None)
     binds = []

@@ -4,9 +4,10 @@
     ...                             ->      ...
     %1:2 = sort(%x, %numbers)
 
-The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). An operand that the comparator does not
-read does not affect the order. Therefore sorts with equal attributes, comparators and compared operands are fused. The
-fused sort replaces the first sort. A sort is fused only if its operands are available before the first sort.
+The tangent of a sort (`rules/sort.py`) repeats the sort with the elements' numbers as one more operand. An operand that
+the comparator does not read does not affect the order. Therefore sorts with equal attributes, comparators and compared
+operands are fused. The fused sort replaces the first sort. A sort is fused only if its operands are available before
+the first sort, or can be moved there.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ SORT = "stablehlo.sort"
 
 
 def join_sorts(function: IrOp) -> None:
-    """Fuses the sorts within each block of a function, in place, except in comparators."""
+    """Fuses sorts with equal keys (`_order`) within each block of a function, in place. Skips comparators."""
     holders = [op for op in within(function) if op.name != SORT]
     for block in [block for op in holders for region in op.regions for block in region.blocks]:
         groups: dict[Any, list[Any]] = {}
@@ -36,8 +37,9 @@ def join_sorts(function: IrOp) -> None:
 
 
 def _order(sort: IrOp) -> Any:
-    """A hashable key. Sorts with equal keys (shape, attributes, and the comparator's ops) order their operands
-    equally.
+    """Returns a hashable key of a sort. Sorts with equal keys order their operands equally.
+
+    The key consists of the shape, the attributes, and the comparator's ops with the operands that they read.
     """
     (block,) = sort.regions[0].blocks
     values: dict[Any, Any] = {x: (sort.operands[i // 2], i % 2) for i, x in enumerate(block.arguments)}
@@ -56,8 +58,10 @@ def _attributes(op: IrOp) -> frozenset[tuple[str, ir.Attribute]]:
 
 
 def _is_movable(op: IrOp, first: IrOp) -> bool:
-    """Whether each operand of `op` is available before `first`, or computed by an op without operands, which can be
-    moved.
+    """Whether `op` can be fused into `first`.
+
+    Each operand must be available before `first`, or be the result of an op without operands and regions, because such
+    an op can be moved before `first`.
     """
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 

@@ -13,10 +13,10 @@ LEAST = "min"
 
 
 def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
-    """The bytes of a budget; 0 for `min`. `peak` is the peak of the program without a memory plan.
+    """Returns the bytes of a budget, or 0 for `min`. `peak` is the peak of the program without a memory plan.
 
-    `throughout` is the part of the peak that arguments and results take. A budget such as `0.3x` is a share of the
-    rest. Raises `RequestError` for a text that is not a budget.
+    `throughout` is the part of the peak that arguments and results take. The budget `0.3x` allows these bytes, and 0.3
+    of the rest of the peak. Raises `RequestError` for a text that is not a budget.
     """
     if text == LEAST:
         return 0
@@ -32,5 +32,5 @@ def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """The text of a budget of `count` bytes: in megabytes, rounded up, or in bytes below one megabyte."""
+    """Returns the text of a budget: in megabytes, rounded up to 0.01, or in bytes if it is below one megabyte."""
     return f"{-(-count // 10**4) / 100:.2f}MB" if count >= 10**6 else f"{count}B"

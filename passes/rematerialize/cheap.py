@@ -24,27 +24,23 @@ from tiduc.passes.rematerialize.recompute import can_rerun
 from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
-"""The names of ops that may be recomputed. A GELU, for example, then keeps its argument instead of the argument's
-`erf`.
-"""
+"""The names of ops that may be recomputed. For example, a GELU keeps only its argument, and recomputes `erf` of it."""
 
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation may take."""
 
 _LARGE = 2**20
 _SHARE_OF_SMALL = 0.015
-"""The largest share for graphs whose peak, without arguments and results, is at most `_LARGE` bytes.
+"""Replaces `_SHARE` for graphs whose peak, without arguments and results, is at most `_LARGE` bytes.
 
-Such graphs fit into caches, and an additional dispatch takes longer than the model estimates.
+The share is smaller because such graphs fit into caches, and an additional dispatch takes longer than estimated.
 """
 
 SMALL = 2**16
 """Graphs whose peak, without arguments and results, is at most this many bytes recompute nothing."""
 
 _RATES = 1e9, 3.2e10
-"""The lowest and the highest price of a second of recomputation, in bytes. The search tries `_STEPS` prices in
-between.
-"""
+"""The lowest and the highest price of a second of recomputation, in bytes. `_STEPS` prices between them are tried."""
 _STEPS = 4
 
 _GAIN = 0.95
@@ -52,9 +48,9 @@ _GAIN = 0.95
 
 
 def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored: bool) -> Liveness:
-    """The schedule in which readers after the peak recompute cheap values. Returns `model` if the gain is too small.
+    """Returns the schedule in which readers after the peak recompute cheap values, or `model` if the gain is too small.
 
-    `seconds` estimates the time of the graph. `stored` says whether all second runs take memory, as in `evicting`.
+    `seconds` estimates the time of the graph. `stored` says whether the results of all second runs take memory.
     """
     base = unchanged(model)
     transient = base.peak - model.throughout
@@ -88,7 +84,7 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
 
 
 def _before_fused(model: Liveness, peak: int) -> int:
-    """The place of the last op at or before the peak that is neither virtual (`liveness.py`) nor elementwise.
+    """Returns the place of the last op up to the peak that is neither virtual (`liveness.py`) nor elementwise, or 0.
 
     The elementwise ops after this place are fused, so they can recompute their operands, too.
     """
@@ -100,7 +96,7 @@ def _before_fused(model: Liveness, peak: int) -> int:
 def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) -> dict[Definition, float]:
     """The estimated time of a second run of each op: of its transcendental functions, and of the bytes that it moves.
 
-    A reader in `fused` reads the op's operands in place of its result. For any other reader, the result is stored.
+    A reader in `fused` reads the op's operands instead of its result. For any other reader, the result is stored.
     """
     rate, costs = rates(), dict[Definition, float]()
     stored = {j for i in range(peak + 1, len(model.ops)) if i not in fused for j in model.reads[i]}
@@ -128,7 +124,7 @@ class _Candidates:
     recomputing: Callable[[frozenset[int]], RerunSchedule]
 
     def within_time(self, seconds: Callable[[], float]) -> RerunSchedule:
-        """The schedule that recomputes the most values in at most the time that `seconds` returns."""
+        """Returns the schedule that recomputes the most values found for a time of at most `seconds()`."""
         best = self._recomputing(0.0)
         if best.model is self.model or self._time(best.model) <= seconds():
             return best
@@ -143,7 +139,7 @@ class _Candidates:
         return best
 
     def _recomputing(self, rate: float) -> RerunSchedule:
-        """The schedule with the fewest bytes, if a second of recomputation counts as `rate` bytes."""
+        """Returns the schedule with the fewest kept bytes, where a second of recomputation counts as `rate` bytes."""
         return self.recomputing(frozenset(self._evicted(rate)))
 
     def _time(self, model: Liveness) -> float:
@@ -189,7 +185,11 @@ class _Candidates:
 
     @cached_property
     def _kept(self) -> frozenset[Value]:
-        """The values that stay in memory whatever is recomputed."""
+        """The values that are not recomputed.
+
+        These are inputs, outputs, results of ops without operands, values tested for equality, and the operands of ops
+        after the peak that are not in `readers`.
+        """
         kept = {*self.graph.inputs.values(), *(y for y in self.graph.outputs if y is not None)}
         for i, op in enumerate(self.model.ops):
             if i <= self.peak:
@@ -200,10 +200,10 @@ class _Candidates:
 
     @cached_property
     def _before(self) -> dict[Value, tuple[Value, ...]]:
-        """Maps each value to the operands of the cheap op that recomputes it; to () if no cheap op does.
+        """Maps each value to the operands of the cheap op that recomputes it, or to () if no cheap op does.
 
-        Contains the values on which wanted values depend. An op of the graph may have other operands than the
-        definition of its result (`Definition.reading`).
+        The keys are the wanted values, and the values from which they can be recomputed. The operands are those of the
+        op in the schedule, because they may differ from those of `x.definition` (`Definition.reading`).
         """
         before: dict[Value, tuple[Value, ...]] = {}
         stack = list(self._wanted)
@@ -219,7 +219,7 @@ class _Candidates:
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:
-    """The ops after the peak that compilers fuse with recomputed ops that compute their operands."""
+    """Returns the ops after the peak that compilers fuse with the ops that recompute their operands."""
     readers: dict[int, list[int]] = {}
     fuses: set[int] = set()
     for i in reversed(range(peak + 1, len(model.ops))):

@@ -9,8 +9,8 @@
 
 A recomputed op is the second run of an op. Without a barrier, a compiler would merge both runs, and keep the first
 result in memory. The barrier also takes the value that was computed last, so that compilers that reorder ops do not
-move the second run up. If a second run reads the result of another second run, it differs from the first run and needs
-no barrier. Any other second run needs a barrier for one operand. The smallest operand is chosen.
+move the second run up. A second run that reads the result of another second run needs no barrier, because it already
+differs from the first run. Any other second run needs a barrier for one operand. The smallest operand is chosen.
 
 Compilers convert the operands of a product to another layout, and would keep the converted operands for the second run.
 All operands of a recomputed product are therefore behind the barrier.
@@ -18,8 +18,8 @@ All operands of a recomputed product are therefore behind the barrier.
 Values computed from constants alone are not recomputed: compilers fold them, and would then merge the ops that read
 them.
 
-A compiler fuses a virtual op with its reader (`liveness.py`), but stores the result if the reader's second run or a
-barrier also reads it. Therefore the virtual op has a second run, too.
+A compiler fuses a virtual op with its reader (`liveness.py`), and does not store the result. If the second run of the
+reader, or a barrier, read this result, it would be stored. Therefore the virtual op has a second run, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,11 +53,11 @@ def emit(b: StablehloBuilder, graph: Graph, model: Liveness) -> Graph:
 
 
 class _Emitter:
-    """Emits the ops of a schedule, place by place."""
+    """Emits the ops of a schedule in order. The place of an op is its index in the schedule."""
 
     def __init__(self, b: StablehloBuilder, model: Liveness) -> None:
         self.b, self.model = b, model
-        self.results: list[tuple[Value, ...]] = []  # the results at each place
+        self.results: list[tuple[Value, ...]] = []  # the results of the op at each place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run
         self.merged: dict[
             int, int
@@ -84,7 +84,7 @@ class _Emitter:
             virtual = self._virtual(needs)
             held = self._held([*virtual, place], virtual)
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
-        else:  # behind a barrier, the reversed filter of a convolution would be stored
+        else:  # a reversed filter of a convolution is recomputed, because a shared one would be stored
             self._rerun(place, self._virtual(needs) if op.name == _CONVOLUTION else (), [])
         self.runs.setdefault(op, place)
         if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):
@@ -159,7 +159,7 @@ class _Emitter:
         return [current.get(x, x) for x in self.model.ops[place].operands]
 
     def _behind_barrier(self, held: Sequence[Value]) -> dict[Value, Value]:
-        """Maps each value to its copy behind a barrier; the barrier also takes the latest value."""
+        """Emits a barrier for these values and the latest value. Maps each value to its copy behind the barrier."""
         waited = [self.latest] if self.latest is not None and self.latest not in held else []
         types = [x.type for x in (*held, *waited)]
         behind = self.b.emit_all(BARRIER, [*held, *waited], types, {RECOMPUTED: ir.UnitAttr.get()})

@@ -3,8 +3,9 @@
     while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
 
 A loop-carried value does not count as inside, because it is a result of the loop. The model assumes that loop-carried
-values, such as the stack s, are updated in place. The host runs a loop and launches the ops of each iteration. A small
-loop is one kernel, whose iterations launch nothing and allocate no memory (`dialect/control/small_loops.py`).
+values, such as the array s, are updated in place. The host runs a large loop, and launches the ops of each iteration.
+In contrast, a small loop is one kernel, which launches nothing and allocates no memory in its iterations
+(`dialect/control/small_loops.py`).
 """
 
 from collections import Counter
@@ -47,10 +48,10 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
 
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
-    """The model, extended by the bytes in regions of control flow. `inputs` are inputs whose memory ops may overwrite.
+    """Adds the bytes that are live in the regions of control flow to the model, and returns the new model.
 
-    A loop reuses the memory of an initial value that nothing else reads. Operands that the body of the loop ignores do
-    not count as read.
+    `inputs` are the graph inputs whose memory may be overwritten. A loop reuses the memory of an initial value that
+    nothing else reads. Operands that a loop does not read in its regions do not count as read.
     """
     within: dict[Definition, int] = {}
     if not any(is_control(op) for op in model.ops):
@@ -75,7 +76,7 @@ def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> 
 
 
 def _read(record: Loop) -> list[Value]:
-    """The operands of a loop, except invariants that its graphs do not read."""
+    """Returns the operands of a loop, except invariants that its condition and body neither read nor return."""
     graphs = [record.body, *([record.cond] if record.cond else [])]
     read = {x for graph in graphs for op in graph.definitions for x in op.reads}
     first = len(record.inits) + len(record.sequences)
@@ -91,11 +92,11 @@ def _read(record: Loop) -> list[Value]:
 
 
 def with_regions(view: View, model: Liveness) -> Liveness:
-    """The model of a whole program. Sets `may_split` if no op of the program ends an execution region.
+    """Returns the model of a whole program, with `may_split` set if the program may be split into two regions.
 
-    These ops end an execution region: loops that are not one kernel, branches, calls, and barriers other than those of
-    recomputed ops. Sorts, factorizations and custom calls also end a region, because `tiduc compile` lowers them to
-    loops or puts them between barriers.
+    It may not if a value has a dynamic dimension, or if an op ends an execution region anyway. Such ops are loops that
+    are not one kernel, branches, calls, and barriers other than those of recomputed ops. Sorts, factorizations and
+    custom calls are such ops, too, because `tiduc compile` lowers them to loops or puts them between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:
@@ -124,7 +125,7 @@ def seconds_of_iteration(view: View, body: Graph) -> float:
 
 
 def inside(view: View, op: Definition) -> Inside:
-    """The memory and time of the regions of a control-flow op. For branches, the maxima over the branches."""
+    """Returns the memory and time of the regions of a control-flow op. For branches, returns the maxima over them."""
     record = control(view, op)
     if isinstance(record, Branches):
         every = [_of_graph(view, graph) for graph in record.graphs]

@@ -12,8 +12,8 @@ are:
 - products whose only reader adds up their batches, or exchanges their rows and columns.
 
 A reader of a virtual op reads the operands of the virtual op instead. Arguments and results of the graph are live
-throughout, because compilers allocate results before the first op runs. If the graph may be two execution regions, the
-results of the second region are allocated after the first region (`regions.py`). A dynamic dimension counts as 1.
+throughout, because compilers allocate results before the first op runs. If the graph is split into two execution
+regions (`regions.py`), the results of the second region are allocated after the first. A dynamic dimension counts as 1.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _PRODUCT = "stablehlo.dot_general"
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers fuse into an elementwise op that reads them. IREE turns sums of pads into concatenations."""
 MOST_ROOTS = 8
-"""The largest number of roots of a virtual op. In a longer chain of elementwise ops, some results are written."""
+"""The largest number of roots (`Liveness.roots`) of a virtual op. Longer chains of fused ops store some results."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,13 @@ class Liveness:
     - `needs`: the ops whose results the op reads.
     - `reads`: the ops of nonzero size that must be live when the op runs; a virtual op has none.
     - `roots`: the ops whose results a virtual op stands for; any other op is its own root.
-    - `kept`: maps each root of the graph's results to those of its bytes that the graph returns. They may be fewer than
-    `size`, because a loop may have further results.
+    - `kept`: maps each root of a graph result to the number of its bytes that the graph returns. The number may be less
+    than `size`, because a loop may have results that the graph does not return.
     - `arguments`: the bytes of the graph's inputs.
     - `inside`: the bytes that are live in the regions of a control-flow op while it runs (`inside.py`).
     - `in_place`: the ops that write a result of the graph into the array of another op.
-    - `may_split`: whether the graph may be two execution regions.
+    - `may_split`: whether the graph may be split into two execution regions (`regions.py`).
+    - `times`: a cache for `seconds`.
     """
 
     ops: Sequence[Definition]
@@ -80,7 +81,7 @@ class Liveness:
         return self.arguments + sum(self.kept.values())
 
     def seconds(self, op: Definition) -> float:
-        """The estimated time of an op. It is computed once for all schedules of a graph."""
+        """Returns the estimated time of an op. The time is computed once for all schedules of a graph."""
         if op not in self.times:
             self.times[op] = seconds(op)
         return self.times[op]
@@ -89,21 +90,21 @@ class Liveness:
     def compared(self) -> frozenset[int]:
         """The ops whose results are tested for equality.
 
-        They are not recomputed, because recomputation may round differently.
+        These ops are not recomputed, because recomputation may round differently.
         """
         tests = [i for i, op in enumerate(self.ops) if compares_equal(op)]
         return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
     @cached_property
     def taken(self) -> list[int]:
-        """The bytes that each op allocates when it runs. Results of the graph are excluded."""
+        """The bytes that each op allocates when it runs. Bytes that the graph returns are not counted."""
         taken = list(self.size)
         for i, count in self.kept.items():
             taken[i] = 0 if self.ops[i] in self.in_place else taken[i] - count
         return taken
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
-        """The live bytes at each place of a schedule. Takes nearly linear time in the number of operands of all ops."""
+        """Returns the live bytes at each place of a schedule, in nearly linear time in the operands of all ops."""
         spans, found = self._regions(order)
         return (spans.live() if found is None else spans.live_in_two(found[1])) + self.throughout
 
@@ -115,13 +116,13 @@ class Liveness:
         return self.throughout + int(spans.live().max(initial=0))
 
     def region_end(self, order: Sequence[int]) -> int | None:
-        """The place in a schedule at which the first of two regions ends; None if the schedule is one region."""
+        """Returns the place in a schedule at which the first of two regions ends, or None if there is only one."""
         _, found = self._regions(order)
         return None if found is None else found[1]
 
     @cached_property
     def _reads_by_op(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All pairs of an op and an op that reads it, as two arrays."""
+        """All pairs of an op and its reader, as an array of the ops and an array of their readers."""
         counts = [len(reads) for reads in self.reads]
         read = np.fromiter(chain.from_iterable(self.reads), np.int64, sum(counts))
         return read, np.repeat(np.arange(len(counts)), counts)
@@ -135,7 +136,7 @@ class Liveness:
         return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
 
     def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
-        """The spans of a schedule, and the result of `best_end`, which is None if the schedule stays one region."""
+        """Returns the spans of a schedule, and the result of `best_end`, or None if the schedule stays one region."""
         ops = np.asarray(order, np.int64)
         place = np.empty(len(self.ops), np.int64)
         place[ops] = np.arange(len(ops))
@@ -145,10 +146,10 @@ class Liveness:
         return spans, best_end(spans, self._ends(place)) if self.may_split else None
 
     def _ends(self, place: NDArray[np.int64]) -> list[int]:
-        """The places where a region may end: after results, but not between an array and an op that updates it in
-        place.
+        """Returns the places after which a region may end; `place` maps each op to its place in the schedule.
 
-        `place` maps an op to its place.
+        A region may end after an op that computes a result of the graph, except the last such op. It may not end
+        between an array and an op that updates the array in place.
         """
         ends: list[int] = np.sort(place[list(self.kept)])[:-1].tolist()
         for i in (i for i in self.kept if self.ops[i] in self.in_place):
@@ -202,13 +203,13 @@ def liveness(graph: Graph) -> Liveness:
 def fused_ops(
     ops: Sequence[Definition], needs: Sequence[Iterable[int]], results: Collection[int]
 ) -> list[bool]:
-    """For each op, whether compilers fuse it into the kernel that reads it.
+    """Returns for each op whether compilers fuse it into the kernel that reads it.
 
     All readers must be elementwise ops of one kernel. If several ops of the kernel read the op's result, the op must be
-    elementwise; with a single reader, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
-    the ops that it needs. The `results` are never fused.
+    elementwise; with a single reader, it may be a pad or an update of zeros. `needs` lists for each op the earlier ops
+    that it reads. The ops `results`, which compute the results of the graph, are never fused.
     """
-    kernel = list(range(len(ops)))  # for each op, the number of the last op of its kernel
+    kernel = list(range(len(ops)))  # the last op of each op's kernel
     readers = [0] * len(ops)
     of_readers: list[int | None] = [None] * len(ops)  # None before a reader is seen, -1 for several kernels
     for i in results:
@@ -248,8 +249,9 @@ def _in_place(
     size: Sequence[int],
     kept: Mapping[int, int],
 ) -> dict[int, int]:
-    """For each op that writes a result of the graph into an array that nothing else reads, the op that computes the
-    array.
+    """Maps each op that writes a result of the graph into an array to the op that computes the array.
+
+    The array must have no other reader, and the size of the result.
     """
     found: dict[int, int] = {}
     for i in kept:
@@ -263,10 +265,10 @@ def _in_place(
 
 
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
-    """Whether an op only renames or repeats elements, or gives a part of an array that is contiguous in memory.
+    """Whether an op computes no new array, because it renames or repeats elements, or takes a contiguous part.
 
-    False if the graph returns the repeated elements or the part, or if a loop reads the part, because compilers then
-    write the result to memory.
+    Returns False if the graph returns repeated elements or the part, or if a loop reads the part, because compilers
+    then write the result to memory. Constants and iotas count as repeated elements.
     """
     traits = traits_of(op.name)
     if op.name in _BROADCASTS or traits.kind == "source":
@@ -277,7 +279,7 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
 
 
 def _is_identity(op: Definition) -> bool:
-    """Whether `lower` replaces the op by its operand, as an addition of zeros or a pad by nothing."""
+    """Whether `lower` replaces the op by its operand. Examples are an addition of zeros, and a pad of width zero."""
     if op.name == "stablehlo.pad":
         paddings = ("edge_padding_low", "edge_padding_high", "interior_padding")
         return not any(any(op.attributes[name]) for name in paddings)
@@ -288,13 +290,14 @@ def _is_identity(op: Definition) -> bool:
 def _written_in_order(
     ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
 ) -> set[int]:
-    """The ops whose results must be stored with elements in order, because the graph returns them or a reader
-    needs it.
+    """Returns the ops whose results must be stored with their elements in order.
+
+    The graph returns these results, or an op reads them that cannot read the operand in another order (`_reorders`).
     """
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):
-        # A product with one matrix for all its batches reads this matrix instead of the broadcast.
+        # A product that reads only a broadcast matrix can read the matrix itself for each batch.
         is_of_products = op.name in _BROADCASTS and i not in of_others and i not in results
         for x in op.reads:
             j = number.get(x)
@@ -306,9 +309,9 @@ def _written_in_order(
 
 
 def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
-    """Whether an op with result y transposes a matrix for a product, or reverses the window of a convolution.
+    """Whether `op`, with the result y, transposes a matrix for a product, or reverses the kernel of a convolution.
 
-    Compilers remove such an op, and its reader reads the operand in another order.
+    Compilers remove such an op, and let its reader read the op's operand in another order.
     """
     if reader.name == _PRODUCT:
         return _is_transposed(op)
@@ -319,12 +322,14 @@ def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
 
 
 def _is_transposed(op: Definition) -> bool:
-    """Whether an op transposes a matrix."""
     return op.name == "stablehlo.transpose" and len(sizes_in(op.result.type)) == 2
 
 
 def _is_one_product(op: Definition, reader: Definition) -> bool:
-    """Whether a product and its reader are one product: the reader adds up batches, or exchanges rows and columns."""
+    """Whether compilers compute a product and its reader as one product.
+
+    The reader must add up batches of the product, or exchange its rows and columns.
+    """
     if op.name != _PRODUCT:
         return False
     batches = len(Contraction.of(op).batches[0])
@@ -343,7 +348,7 @@ def _is_one_product(op: Definition, reader: Definition) -> bool:
 def _is_contiguous_part(op: Definition) -> bool:
     """Whether an op is a slice that is contiguous in memory.
 
-    It takes all elements along the dimensions after the first one whose size is not 1.
+    Such a slice takes all elements along each dimension after the first dimension in which its size is not 1.
     """
     if op.name != "stablehlo.slice":
         return False

@@ -1,9 +1,10 @@
-"""loops: decides which loops of a program keep stacks and which keep checkpoints, within a budget.
+"""loops: chooses for each loop of a program whether it stores all residuals or checkpoints, to meet a budget.
 
-A loop that reads residuals of another loop may store stacks of all iterations, or checkpoints of sqrt n or log n
-iterations. At first, all loops have one common choice. Then, loop by loop, the best choice is made while the choices of
-the others are fixed; loops with the largest stacks come first. A plan is better if it exceeds the budget by less or,
-among plans within the budget, if it is faster.
+The transpose of a loop reads the residuals of the loop. The program stores them for all n iterations (a stack), or
+stores checkpoints of sqrt n or log n iterations and recomputes the rest. At first, all loops have the same option.
+Then the best option is chosen for one group of loops after the other, while the options of the others are fixed. Loops
+with the largest stacks come first. A plan is better if it exceeds the budget by less or, among plans within the budget,
+if it is faster.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,16 +24,16 @@ _GROUPS = 8
 
 
 Planner = Callable[[Graph], Liveness]
-"""Maps a graph to its model, with the ops in the order of lowest peak."""
+"""Maps a graph to its memory model (`liveness.py`), with the ops in the order of lowest peak."""
 
 
 @dataclass(frozen=True)
 class Loops:
     """The loops of a program before they are lowered, and the memory options that can be chosen for them.
 
-    `are_free` says whether a budget may choose options. `choices` lists the loops. `structured` returns the flat graph
-    in which loops have given options: its arguments are the option for all loops, one of `MEMORIES`, and a map from
-    loop numbers to options of single loops.
+    `are_free` says whether a budget may choose options. `choices` lists the loops. `structured` takes the option for
+    all loops, such as "stack", "sqrt" or "log", and a map from loop numbers to other options of single loops. It
+    returns the flat graph in which the loops have these options.
     """
 
     view: View
@@ -59,9 +60,9 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan within a budget, either for `graph` or for a variant of it whose loops store fewer residuals.
+    """Returns the best plan found for a budget: a schedule of `graph`, or of a variant with other options of loops.
 
-    `model` is the model of `graph`.
+    `model` is the memory model of `graph`.
     """
     choice = within(model, budget)
     best = MemoryPlan(graph, choice, choice.time)
@@ -98,7 +99,8 @@ def recomputation(
 ) -> float:
     """The estimated seconds of recomputed iterations.
 
-    With sqrt n checkpoints, each iteration runs once more. With log n checkpoints, it runs log n / 2 times more.
+    With sqrt n checkpoints, each iteration runs once more. With log n checkpoints, it runs log n / 2 times more. The
+    option "auto" means sqrt n checkpoints if the stacks would exceed `LIMIT` bytes, else stacks.
     """
     time = 0.0
     for choice in choices:
@@ -114,7 +116,7 @@ def recomputation(
 
 
 def _groups(choices: Sequence[LoopChoice]) -> Iterator[list[int]]:
-    """Yields groups of loop numbers, groups with the largest stacks first. The loops of a group get the same option."""
+    """Yields at most `_GROUPS` groups of loop numbers. Loops with the largest stacks come first."""
     numbers = [choice.number for choice in sorted(choices, key=lambda choice: -choice.bytes)]
     length = -(-len(numbers) // _GROUPS)
     for i in range(0, len(numbers), length):

@@ -2,8 +2,9 @@
 
     d1 d2 d3  c3 c2 c1  g1 g2 g3      ->      d3 c3 g3  d2 c2 g2  d1 c1 g1
 
-The order of a merged graph follows its results. In a gradient, the products that compute the derivatives of weights
-come last, and all their operands are live until then. Two rules change the order:
+For layer i, d_i is the derivative of an activation, c_i a cotangent, and g_i the derivative of the weights. A flat
+graph computes its results one after the other. In a gradient, the products that compute the derivatives of weights come
+last, and all their operands are live until these products run. Two rules change the order:
 
 - An op whose result is at least as large as the operands that it frees is *sunk*: it runs right before its first
   reader.
@@ -11,8 +12,8 @@ come last, and all their operands are live until then. Two rules change the orde
   only it reads. An op whose result the graph returns is hoisted, too: its result takes no further memory, and its
   operands are freed earlier.
 
-If the graph may be two execution regions, results that are larger than their operands may come last, in the second
-region, which then allocates them. Examples are derivatives of the weights of small images.
+If the graph may be split into two execution regions, results that are larger than their operands may come last, so that
+only the second region allocates them. Examples are derivatives of weights in networks whose images are small.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,12 +32,12 @@ _GAIN = 0.98
 
 
 def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
-    """The model with its ops reordered for the lowest peak, and renumbered in that order."""
+    """Returns the model with its ops in the order of `lowest_order`."""
     return in_order(model, lowest_order(model, has_budget))
 
 
 def with_virtual_late(model: Liveness) -> Liveness:
-    """The model with each virtual op right before its first reader, so that compilers fuse it.
+    """Moves each virtual op right before its first reader, so that compilers fuse it. Returns the new model.
 
     The peak does not change.
     """
@@ -44,7 +45,7 @@ def with_virtual_late(model: Liveness) -> Liveness:
 
 
 def in_order(model: Liveness, order: Sequence[int]) -> Liveness:
-    """The model with its ops in another order, and renumbered in that order."""
+    """Returns the model with its ops in another order. Op numbers are changed to places in this order."""
     if list(order) == list(range(len(order))):
         return model
     place = [0] * len(order)
@@ -60,10 +61,10 @@ def in_order(model: Liveness, order: Sequence[int]) -> Liveness:
 
 
 def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:
-    """The schedule of lowest peak that sinking and hoisting find; the present order if the gain is too small.
+    """Returns the order of lowest peak that sinking and hoisting find, or the present order if the gain is too small.
 
-    With a budget, any gain counts: values that are freed early need less recomputation for an equal peak. For example,
-    a transformer of 24 layers took 1.2 times its time, instead of 2.0 times, at 0.3 of its peak.
+    With a budget, any gain counts, because a better order needs less recomputation for an equal peak. For example, a
+    transformer of 24 layers with a budget of 0.3 of its peak took 1.2 times, instead of 2.0 times, its usual time.
     """
     given = list(range(len(model.ops)))
     transient = model.peak(given) - model.throughout
@@ -78,7 +79,7 @@ def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:
 
 
 def not_sunk(model: Liveness) -> list[bool]:
-    """For each op, whether it is not sunk: it frees more bytes than its result takes, or no other op needs it."""
+    """Returns for each op whether it is not sunk. It frees more bytes than its result takes, or no op needs it."""
     last: dict[int, int] = {}
     for i, reads in enumerate(model.reads):
         for j in reads:
@@ -91,7 +92,7 @@ def not_sunk(model: Liveness) -> list[bool]:
 
 
 def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
-    """The schedule in which each sunk op runs right before the first op that needs it; other ops keep their order."""
+    """Returns the order in which each sunk op runs right before the first op that needs it. Others keep their order."""
     order: list[int] = []
     done = [False] * len(model.ops)
     for i, is_fixed in enumerate(stays):
@@ -116,7 +117,7 @@ def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], orde
 
 
 def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
-    """The schedule with each virtual op right before its first reader, so that compilers fuse it. The peak stays."""
+    """Returns the order in which each virtual op comes right before its first reader. The peak does not change."""
     late: list[int] = []
     done = [False] * len(model.ops)
     needed = set().union(*model.needs) if model.needs else set()
@@ -126,11 +127,11 @@ def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
     return late
 
 
-# ---- results last --------------------------------------------------------------------------------------------
+# ---- moving large results to the end -------------------------------------------------------------------------
 
 
 def results_last(model: Liveness) -> list[int]:
-    """The order in which large results come last if that lowers the peak; otherwise the present order."""
+    """Returns the order in which large results come last if that lowers the peak, else the present order."""
     count = len(model.ops)
     best = list(range(count))
     if not model.may_split:
@@ -147,9 +148,10 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Yields pairs of a ratio below 1 and a group: an op without readers, and the ops that only the group needs.
+    """Yields groups of ops that may come last. Each is an op without readers, and sunk ops that only the group needs.
 
-    The ratio is the bytes that the group reads, divided by the bytes of the graph's results that it computes.
+    Before each group, yields in the same pair a ratio: the bytes that the group reads, divided by the bytes of the
+    graph's results that the group computes. Groups with a ratio of 1 or more are omitted.
     """
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
@@ -169,14 +171,14 @@ def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
             yield read / bytes_, group
 
 
-# ---- hoisting ------------------------------------------------------------------------------------------------
+# ---- hoisting ops that free memory ---------------------------------------------------------------------------
 
 
 def _hoisted(model: Liveness, base: Sequence[int], stays: Sequence[bool] | None = None) -> list[int]:
-    """The schedule `base`, changed so that groups of ops that free more bytes than they take run as soon as possible.
+    """Changes the order `base` so that groups of ops that free more bytes than they take run as early as possible.
 
     A group is an op and the sunk ops that only it needs, directly or through other ops of the group. Without `stays`,
-    each op is a group.
+    which flags the ops that are not sunk, each op is a group.
     """
     return _Hoisting(model, base, stays).order()
 
@@ -189,13 +191,13 @@ class _Hoisting:
         for i in base:
             self.members.setdefault(self.group[i], []).append(i)
         count = len(base)
-        self.waits_for = [
-            0
-        ] * count  # by group: the number of ops of other groups that it needs and that have not run
+        self.waits_for = [0] * count  # for each group, the number of ops that it still waits for
         self.waiting: list[list[int]] = [[] for _ in base]  # for each op, the groups that wait for it
         self.readers = [0] * count  # for each op, the number of groups that read it and have not run
-        self.sum = [0] * count  # by op: the sum of these groups' numbers; if one is left, its number
-        self.reads: list[Iterable[int]] = [()] * count  # by group: the ops of other groups that it reads
+        self.sum = [0] * count  # for each op, the sum of the numbers of these groups
+        self.reads: list[Iterable[int]] = [
+            ()
+        ] * count  # for each group, the ops of other groups that it reads
         for g, members in self.members.items():
             needed, reads = set(model.needs[g]), model.reads[g]
             if len(members) > 1:
@@ -211,7 +213,7 @@ class _Hoisting:
         self.result: list[int] = []
 
     def _groups(self, stays: Sequence[bool] | None) -> list[int]:
-        """The group of each op; the number of a group is that of its last op."""
+        """Returns the group of each op. The number of a group is that of its last op."""
         readers: list[int] = [0] * len(self.base)
         reader = list(range(len(self.base)))
         for i, needs in enumerate(self.model.needs):
@@ -233,7 +235,7 @@ class _Hoisting:
         return self.result
 
     def _run(self, first: int) -> None:
-        """Runs a group, and then the groups that can be hoisted to this place."""
+        """Appends a group to the result, and then the groups that can be hoisted to this place."""
         stack = [first]
         while stack:
             g = stack.pop()
@@ -244,7 +246,7 @@ class _Hoisting:
             stack += list(self._affected(g))[::-1]
 
     def _affected(self, g: int) -> Iterable[int]:
-        """The groups that may be hoisted after group g has run."""
+        """Updates the counts after group g has run. Yields the groups that may now be hoisted."""
         for i in self.members[g]:
             for other in self.waiting[i]:
                 self.waits_for[other] -= 1
@@ -256,10 +258,10 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run now and lowers the live bytes.
+        """Whether a group can run now, and is worth hoisting.
 
-        It frees more bytes than its results take; or it reads bytes, and its results take none. Results take no bytes
-        if they are virtual, or if the graph returns them and they are therefore live throughout.
+        A group is worth hoisting if it frees more bytes than its results take, if all its results are virtual, or if it
+        reads bytes and its results take none, because they are results of the graph, which are live throughout.
         """
         if self.waits_for[g]:
             return False

@@ -40,8 +40,9 @@ _PATIENCE = 8
 """Stop after this many schedules in a row that do not lower the peak, which may rise before it falls further."""
 
 _GAIN = 0.99
-"""A further level, which recomputes values of the schedule found so far, is tried only if the peak, without arguments
-and results, fell to this share.
+"""The share to which a level must lower the peak, without arguments and results, so that another level is tried.
+
+Each level recomputes values of the best schedule of the level before.
 """
 
 _LEVELS = 4
@@ -63,7 +64,7 @@ Evicted = Mapping[int, Segment]
 
 
 def within(model: Liveness, budget: int) -> RerunSchedule:
-    """The fastest schedule found whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
+    """Returns the fastest schedule found with a peak of at most `budget` bytes, or else that of lowest peak.
 
     For a budget of 0, returns the fastest schedule whose peak is near the lowest.
     """
@@ -101,7 +102,7 @@ def _near_lowest(choices: list[RerunSchedule]) -> list[RerunSchedule]:
 
 
 def without_checkpointed(model: Liveness) -> RerunSchedule:
-    """The schedule that recomputes results of ops with `tidu.checkpoint` for readers after the last of these ops."""
+    """Returns the schedule that recomputes results of ops with `tidu.checkpoint` for readers after the last of them."""
     base = unchanged(model)
     marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
     if not marked:
@@ -112,7 +113,7 @@ def without_checkpointed(model: Liveness) -> RerunSchedule:
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:
-    """Pairs of a peak in bytes, in descending order, and the least recomputation time in seconds found for it."""
+    """Returns the peaks found, in bytes, in descending order, each with its least recomputation time in seconds."""
     base = unchanged(model)
     points, work = [(base.peak, 0.0)], Work(len(model.ops))
     for _ in range(_LEVELS):
@@ -128,7 +129,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
 
 
 def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """The peaks, in descending order, each with its least time. Omits points if a lower peak takes no more time."""
+    """Sorts pairs of a peak and a time by descending peak. Omits a pair if a lower or equal peak takes no more time."""
     best: list[tuple[int, float]] = []
     for peak, time in sorted(points):
         if not best or time < best[-1][1]:
@@ -138,7 +139,7 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 @dataclass
 class Work:
-    """Counts the ops of all schedules that were tried. The limit is a multiple of the graph's number of ops."""
+    """Counts the ops of all schedules that were tried (`done`). `ops` is the number of ops of the graph."""
 
     ops: int
     done: int = 0
@@ -185,9 +186,10 @@ def _one_level(
 def _of_segments(
     base: RerunSchedule, segments: Segments, work: Work, budget: int
 ) -> Iterator[tuple[Evicted, RerunSchedule]]:
-    """Yields schedules. The first evicts all candidates; later ones use segments with less and less memory.
+    """Yields pairs of evicted values and the resulting schedule. The first schedule evicts all candidates.
 
-    Once a schedule fits the budget, yields a few more, and then some with more memory, which recompute less.
+    Each later one is planned for segments with less memory. Once a schedule fits the budget, yields a few more, and
+    then some with more memory, which recompute less.
     """
     peak, memory, fitting = segments.peak, float(segments.held[-1]), 0.0
     evicted: Evicted | None = segments.whole()
@@ -217,9 +219,9 @@ def _of_segments(
 
 
 def _peak(base: RerunSchedule) -> int:
-    """The place of the peak in a schedule, or the end of the first region if that is earlier; 0 for an empty schedule.
+    """Returns the place of the peak in a schedule, or the end of the first region if that is earlier, or 0 if empty.
 
-    Values that pass from the first region to the second are live throughout both.
+    The end of the region matters, because values that the second region reads are live throughout both regions.
     """
     order = range(len(base.model.ops))
     live, end = base.model.live(order), base.model.region_end(order)
@@ -228,8 +230,9 @@ def _peak(base: RerunSchedule) -> int:
 
 
 def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
-    """The schedule that evicts only as many of the values `evicted` as the budget requires, first those of first
-    segments.
+    """Returns the schedule that evicts only as many of the values `evicted` as the budget requires.
+
+    Values of earlier segments are evicted first.
     """
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
@@ -241,7 +244,7 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
     def fits(count: int) -> bool:
         return first(count).peak <= budget
 
-    # The evicted values have at least as many bytes as exceed the budget, and often not many more.
+    # The evicted values need at least the bytes by which the peak exceeds the budget. Often a few more suffice.
     freed = np.cumsum([model.size[i] for i in ordered])
     low = high = min(int(np.searchsorted(freed, base.peak - budget)) + 1, len(ordered))
     step = 1
@@ -250,11 +253,11 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
     return first(low + bisect_left(range(low, high), True, key=fits))
 
 
-# ---- candidates and segments -----------------------------------------------------------------------------------
+# ---- ops that may be recomputed --------------------------------------------------------------------------------
 
 
 def _candidates(model: Liveness, peak: int) -> list[Candidate]:
-    """The candidates for eviction: ops before the peak that can run again and that the op at the peak does not read."""
+    """Returns the candidates for eviction: ops before the peak that can run again and are not read at the peak."""
     last, is_read_later = list(range(len(model.ops))), [False] * len(model.ops)
     for place, reads in enumerate(model.reads):
         for j in reads:
@@ -281,7 +284,10 @@ def _may_rerun(compared: Collection[Definition], op: Definition) -> bool:
 
 
 def can_rerun(op: Definition) -> bool:
-    """Whether a second run of an op gives equal results, and contains no control flow or communication."""
+    """Whether a second run of an op gives equal results, and contains no control flow or communication.
+
+    Returns False, too, for ops that are unknown or have no operands.
+    """
     if op.name in STATEFUL or op.name in DRAWING or op.name in COLLECTIVES or is_control(op):
         return False
     return bool(op.operands) and not op.captures and op.name in TRAITS

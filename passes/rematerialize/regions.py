@@ -1,4 +1,4 @@
-"""regions: chooses where to divide a schedule into two execution regions. The second one allocates its own results.
+"""regions: chooses where to divide a schedule into two execution regions, of which the second allocates its results.
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
@@ -18,7 +18,7 @@ _SMALL = 2**20
 """A program becomes two regions only if the peak falls by at least this many bytes."""
 
 _GAIN = 0.98
-"""A program becomes two regions only if the peak, without arguments, falls to this share."""
+"""A program becomes two regions only if the peak, without arguments, falls to this share or less."""
 
 _MOST = 128
 """The largest number of places for which the peak of a division is computed. Most schedules need fewer than five."""
@@ -29,7 +29,7 @@ Bytes = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Spans:
-    """The values of a schedule, by the places of their ops.
+    """For each place of a schedule, the sizes of the values that its op computes, and how long they are live.
 
     `last` is the place of the last reader. `results` are the bytes of program results, `taken` those of other values,
     and `inside` further bytes that are live only while the op runs.
@@ -47,7 +47,8 @@ class Spans:
     def live_in_two(self, end: int) -> Bytes:
         """The live bytes besides arguments and results, if a region ends after the place `end`.
 
-        In the first region, the bytes of the second region's results are subtracted, because they are allocated later.
+        At places of the first region, the bytes of results of the second region are subtracted, because the caller adds
+        the bytes of all results.
         """
         places = np.arange(len(self.last))
         passes = (places <= end) & (self.last > end)
@@ -65,11 +66,11 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 
 
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
-    """The lowest peak besides arguments, and the place in `ends` where a region must end to reach it.
+    """Returns the lowest peak besides arguments, and the place in `ends` after which a region must end to reach it.
 
     Returns None if two regions would save too few bytes. Each place has a lower bound of the peak, because values that
-    are live with one region are also live with two. The peaks of at most `_MOST` places are computed, lowest bounds
-    first, while a bound is below the lowest peak so far.
+    are live with one region are also live with two. The peaks of at most `_MOST` places are computed, in the order of
+    their bounds, until a bound is not below the lowest peak so far.
     """
     total = spans.results.sum()
     if total < _SMALL or not len(ends):

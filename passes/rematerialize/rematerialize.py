@@ -42,12 +42,12 @@ Compilers place arrays in memory with some waste, which exceeds smaller gains.
 def rematerialize(
     view: View, graph: Graph, opset: OpSet, memory: str = "", loops: Loops | None = None
 ) -> Graph:
-    """The flat graph, changed to have a lower peak of live bytes. Returns `graph` if nothing is gained.
+    """Changes a flat graph to have a lower peak of live bytes. Returns the new graph, or `graph` if nothing is gained.
 
     `memory` is the budget:
     - a number of bytes, such as "100MB" or "1.5GiB", which includes arguments and results;
-    - a fraction, such as "0.3x", of the peak without a plan; both exclude arguments and results;
-    - "min" for the lowest peak; it must be at least 2% below the peak without a budget, without arguments and results;
+    - a fraction, such as "0.3x", of the peak without a plan; the bytes of arguments and results are then not counted;
+    - "min" for the lowest peak, if it is at least 2% below the peak without a budget (arguments and results excluded);
     - empty for no budget.
 
     `loops` provides alternative graphs whose loops store fewer residuals and recompute more. Raises `RequestError` if
@@ -63,7 +63,7 @@ def rematerialize(
 
 
 def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> MemoryPlan:
-    """The best plan within a budget. Raises the errors that `rematerialize` raises."""
+    """Returns the best plan found for a budget. Raises the errors that `rematerialize` raises."""
     first = _planned(view, graph)
     peak, given = first.peak(range(len(first.ops))), unplanned(view, graph)
     budget = budget_in_bytes(memory, given.peak, given.throughout)
@@ -83,10 +83,11 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Memor
 
 
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
-    """The model of the graph, reordered for the lowest peak, with second runs of cheap and checkpointed ops.
+    """Returns the model of the graph, reordered for the lowest peak, with second runs of cheap and checkpointed ops.
 
     The order and the second runs are optimized for one execution region. Afterwards, some results move to the end. An
-    order optimized for two regions would recompute less: a layer of a ViT then took 5.8 MiB on IREE instead of 3.5.
+    order optimized for two regions would recompute less, but take more memory: for a layer of a ViT on IREE, 5.8 MiB
+    instead of 3.5 MiB.
 
     With a budget, the results of all second runs count as stored. If the budget is tight, many ops run again, and IREE
     stores more of their results than the model of fused ops predicts. Plans that rely on that model take up to twice
@@ -100,7 +101,7 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model; the graph itself if its ops are in this order."""
+    """Emits the graph with its ops in the order of the model. Returns `graph` itself if its ops are in this order."""
     if list(model.ops) == list(graph.definitions):
         return graph
     b: Any = opset.builder(View(ir.Module.create()), graph.name)
@@ -152,7 +153,7 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The peak of a program in bytes, the bytes that are live throughout, and the program's time.
+    """The peak of a program in bytes, the bytes of its arguments and results, and its time.
 
     Arguments and results are live throughout. The time is a multiple of the time without a budget.
     """
@@ -184,8 +185,8 @@ def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = 
 def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[tuple[int, float]]:
     """Peaks in bytes that a flat graph can reach, in descending order, each with its time.
 
-    A time is a multiple of the time without a budget. Both follow from the types of values alone. `loops` is as in
-    `rematerialize`. At each point, all loops have one memory option.
+    A time is a multiple of the time without a budget. Peaks and times are estimated from the types of values. `loops`
+    is as in `rematerialize`. At each point, all loops have the same memory option.
     """
     first = _planned(view, graph)
     points = [(first.peak(range(len(first.ops))), 0.0), *curve(_planned(view, graph, has_budget=True))]

@@ -1,9 +1,10 @@
 """search: finds the best schedule of a small graph by a search over the sets of live results.
 
-A state is the set of live results. A step runs an op whose operands are live, or drops a result. The search returns the
-fastest schedule within the budget, or else the schedule that exceeds the budget least. The search is Dijkstra's
-algorithm, so the schedule is optimal in the model, except that results of the graph are never dropped. A search of
-`MOST` ops takes up to a second. `recompute.py` plans larger graphs.
+A state is the set of live results, with the ops that have run among those that may run only once. A transition runs an
+op whose operands are live, or drops a result from memory. The search returns the fastest schedule within the budget, or
+else the schedule that exceeds the budget least. The search is Dijkstra's algorithm, so the schedule is optimal in the
+model, except that results of the graph are never dropped. A search of `MOST` ops takes up to a second. `recompute.py`
+plans larger graphs.
 """
 
 import heapq
@@ -23,9 +24,10 @@ _State = tuple[int, int]
 
 
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
-    """The fastest schedule whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
+    """Returns the fastest schedule whose peak is at most `budget` bytes, or else the schedule of lowest peak.
 
-    Returns None for a graph with too many ops, or with an op that takes no memory although it is not virtual.
+    Returns None for a graph with too many ops, with an op that takes no memory although it is not virtual, or without
+    any schedule that computes all results.
     """
     runs = [i for i, roots in enumerate(model.roots) if roots == (i,)]
     if len(runs) > MOST or not all(model.size[i] for i in runs):
@@ -37,7 +39,7 @@ def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], boo
 def _path(
     model: Liveness, runs: list[int], budget: int, can_rerun: Callable[[Definition], bool]
 ) -> list[int] | None:
-    """The numbers of the ops to run, in order; None if no sequence of steps computes all results of the graph."""
+    """Returns the numbers of the ops to run, in order, or None if no sequence computes all results of the graph."""
     bit = {i: 1 << n for n, i in enumerate(runs)}
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
@@ -48,7 +50,7 @@ def _path(
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 
     def steps(state: _State, held: int) -> Iterator[tuple[int | None, _State, int, float]]:
-        """Yields steps: the op to run, or None for a drop; the next state; its live bytes; the time of the step."""
+        """Yields transitions: the op to run (None drops a result), the next state, its live bytes, the op's time."""
         live, done = state
         for i in runs:
             own = bit[i]
@@ -86,7 +88,7 @@ def _back(came: dict[_State, tuple[_State, int | None]], state: _State) -> list[
 
 
 def _scheduled(old: Liveness, path: list[int]) -> Liveness:
-    """The model of the schedule that runs these ops; a virtual op runs again after each run of an op that it reads."""
+    """Returns the model of the schedule that runs these ops, and the virtual ops that they need."""
     taken: list[int] = []
     needs: list[tuple[int, ...]] = []
     place: dict[int, int] = {}  # the place of each op's latest run

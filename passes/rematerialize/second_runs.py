@@ -41,10 +41,10 @@ def unchanged(model: Liveness) -> RerunSchedule:
 def evicting(
     base: RerunSchedule, peak: int, evicted: Mapping[int, Segment], stored: bool = True
 ) -> RerunSchedule:
-    """The schedule in which readers after the place `peak` read second runs of the evicted ops.
+    """Returns the schedule in which readers after the place `peak` read second runs of the evicted ops.
 
-    `evicted` maps each op to its segment. If second runs count as stored, all take memory. Otherwise those that are
-    fused with their readers take none.
+    `evicted` maps each op to its segment. If `stored` is set, the results of all second runs take memory. Otherwise
+    second runs that compilers fuse with their readers take none.
     """
     reruns = _Reruns(base.model, peak, evicted, stored)
     model = reruns.schedule()
@@ -80,9 +80,7 @@ class _Reruns:
         place, taken, needs, losable = self.place, self.taken, self.needs, self.losable
         for i in range(len(place), len(self.model.ops)):
             needed = self.model.needs[i]
-            if losable.isdisjoint(
-                needed
-            ):  # no value that it needs has a second run; most ops are of this kind
+            if losable.isdisjoint(needed):  # most ops need no value that has a second run
                 place.append(len(taken))
                 taken.append(i)
                 needs.append(tuple([place[j] for j in needed]))
@@ -93,7 +91,7 @@ class _Reruns:
         return self._model()
 
     def _drop_unread(self) -> None:
-        """Drops the first run of an op if all readers read other runs."""
+        """Drops the first run of each op whose readers all read other runs."""
         readers = [0] * len(self.taken)
         for needs in self.needs:
             for j in needs:
@@ -115,8 +113,9 @@ class _Reruns:
             self.place = [new.get(place, -1) for place in self.place]
 
     def _append(self, i: int, *runs: Mapping[int, int]) -> int:
-        """Appends a run of an op, which reads second runs in `runs` or else first runs. Returns the place of
-        the run.
+        """Appends a run of an op, and returns the place of the run.
+
+        The run reads second runs of its operands if `runs` contains their places, else their first runs.
         """
         place, needs = self.place, self.model.needs[i]
         for of in runs[:-1]:
@@ -131,7 +130,7 @@ class _Reruns:
         return len(self.taken) - 1
 
     def _rerun_needed(self, i: int) -> None:
-        """Appends second runs of evicted ops that op `i` needs, and of virtual ops that need such ops."""
+        """Appends second runs of evicted ops that op `i` needs, and of the virtual ops between these ops and `i`."""
         size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
         every = self._lost(i, through_evicted=True)
         if not every:
@@ -151,7 +150,10 @@ class _Reruns:
             self.time += self._seconds(j)
 
     def _lost(self, i: int, through_evicted: bool) -> set[int]:
-        """The evicted and virtual ops without a second run that op `i` needs, directly or through virtual ops."""
+        """Returns the evicted and virtual ops without a shared second run that op `i` needs.
+
+        `i` needs them directly or through virtual ops or, if `through_evicted` is set, through evicted ops.
+        """
         size, needs, again, losable = self.model.size, self.model.needs, self.again, self.losable
         lost: set[int] = set()
         stack = list(needs[i])
@@ -164,7 +166,7 @@ class _Reruns:
         return lost
 
     def _seconds(self, i: int) -> float:
-        """The estimated time of a second run of op i; a virtual op that computes nothing takes none."""
+        """Returns the estimated time of a second run of op i, or 0 for a virtual op that is not elementwise."""
         op = self.model.ops[i]
         return self.model.seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
 

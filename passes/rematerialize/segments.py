@@ -61,21 +61,20 @@ class Segments:
             stored[c.op + 1] += c.held
             stored[c.last + 1] -= c.held
             held[c.op + 1] += c.held
-        self.crossing: NDArray[np.float64] = np.cumsum(
-            crossing
-        )  # by place: the bytes that a cut before it stores
-        self.stored: NDArray[np.float64] = np.cumsum(stored)  # the part of these bytes that is held
-        self.held: NDArray[np.float64] = np.cumsum(
-            held
-        )  # by place: the sum of `held` of the candidates before it
+        # For each place: the bytes that cross a cut before it, those of them that are held, and all bytes held so far.
+        self.crossing: NDArray[np.float64] = np.cumsum(crossing)
+        self.stored: NDArray[np.float64] = np.cumsum(stored)
+        self.held: NDArray[np.float64] = np.cumsum(held)
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """Maps the candidates that are recomputed to their segments, for `memory` bytes. None if nothing is cut.
+        """Maps the candidates that are recomputed to their segments, for `memory` bytes. Returns None without cuts.
 
         A value belongs to the smallest segment that contains its readers before the peak. Values that cross cuts of the
         last segments are not recomputed, because their first run is right before the peak.
         """
-        cuts: dict[int, Segment] = {}  # by place: the segment that the cut divides; large segments first
+        cuts: dict[
+            int, Segment
+        ] = {}  # maps the place of each cut to the segment that it divides; parents first
         stack = [(0, self.peak, memory)]
         while stack:
             first, end, bytes_ = stack.pop()
@@ -107,7 +106,7 @@ class Segments:
         return segments
 
     def _length(self, first: int, end: int, memory: float) -> float | None:
-        """How many bytes the first part of a segment should hold. None if the segment needs no cut, or allows none."""
+        """Returns how many bytes the first part of a segment should hold, or None if no cut is needed or possible."""
         across = self.crossing[first + 1 : end]
         own = self.held[end] - self.held[first] - (self.stored[end] if end < self.peak else 0)
         if own <= memory or not len(across):
@@ -124,7 +123,7 @@ class Segments:
         return float(unit * max(1, min(math.comb(slots + runs - 1, runs - 1), rest)))
 
     def _cut(self, first: int, end: int, length: float) -> int:
-        """The place to cut a segment: where the fewest bytes cross, near the place after `length` held bytes."""
+        """Returns the place at which to cut a segment: where the fewest bytes cross, near `length` held bytes."""
         least, near, most = (
             int(np.searchsorted(self.held, self.held[first] + share * length)) for share in (_LEAST, 1, _MOST)
         )
