@@ -74,7 +74,7 @@ def test_weights_are_defaults() -> None:
     assert np.allclose(model(x=0.5), np.exp(1.0))
     assert np.allclose(model(0.5, a=4.0), np.exp(2.0))
     assert np.allclose(model.grad("x")(0.5), 2 * np.exp(1.0))
-    with pytest.raises(InputError, match=r"takes 1 arguments \(x\), got 2"):
+    with pytest.raises(InputError, match=r"takes 1 arguments \(x\), but the call has 2"):
         model(1.0, 2.0)
 
 

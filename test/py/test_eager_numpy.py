@@ -316,7 +316,7 @@ def test_arrays_without_elements() -> None:
 def test_types_that_the_interpreter_lacks() -> None:
     x = Array(np.ones(2, ml_dtypes.bfloat16))
     assert x.dtype == ml_dtypes.bfloat16
-    with pytest.raises(InputError, match="the interpreter has no arrays of bfloat16"):
+    with pytest.raises(InputError, match="the interpreter does not support arrays of bfloat16"):
         x * x
 
 

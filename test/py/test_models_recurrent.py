@@ -120,7 +120,7 @@ def test_unsupported_variants_are_refused() -> None:
     x, arrays = draw(STEPS, BATCH, READ), weights("LSTM", 1)
     for attributes, message in (
         ({"clip": 1.0}, "LSTM with clip"),
-        ({"activations": ["Elu", "Tanh", "Tanh"]}, "LSTM applies elu"),
+        ({"activations": ["Elu", "Tanh", "Tanh"]}, "LSTM with the activation elu is not supported"),
     ):
         with pytest.raises(tiduc.Unsupported, match=message):
             program_of("LSTM", arrays, x, 1, **attributes)

@@ -243,7 +243,7 @@ def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ("none.py", "file not found: none.py"),
         ("mine.none", "module not found: mine.none"),
         ("none.rules", "module not found: none.rules"),
-        (".", "module not found: '.'"),
+        (".", "module not found: the name '.' is relative"),
     ):
         with pytest.raises(tiduc.RequestError, match=message):
             named_opset(where)
