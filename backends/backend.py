@@ -1,4 +1,4 @@
-"""The protocol of a backend: an engine that compiles a lowered program for a target and runs it.
+"""Backends: the engines that compile a lowered program for a target and run it.
 
     find_backend("iree").compile(Lowered(module, signature, "main"), Options(target="cpu"))(x, y)
 
@@ -22,7 +22,7 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.signature import Signature
 
 ENGINES = tuple(sorted(module.name for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg))
-"""The names of the engines: the folders beside this file."""
+"""The names of the engines, which are those of the folders beside this file."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Lowered:
 
 LOOPS, CALLBACK = "loops", "callback"
 LAPACK = (LOOPS, CALLBACK)
-"""The values of `Options.lapack`: matrices are factorized by StableHLO loops, or by calls of LAPACK on the host."""
+"""The values of `Options.lapack`. `LOOPS`: matrices are factorized by loops in StableHLO. `CALLBACK`: by calls of
+LAPACK on the host."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Options:
 
     An engine without a compiler process ignores `limits`. An engine without a cache ignores `cached`. With
     `fast=False`, IREE's backend omits rewrites that only make programs faster; other engines ignore `fast`. With
-    `finite`, static libraries of scalar ops take a product by a constant zero for zero, as if the other factor were
-    always finite.
+    `finite`, static libraries of scalar ops replace a product with a constant zero by zero, which is correct only if
+    the other factor is finite.
     """
 
     target: str = "cpu"
@@ -68,7 +69,7 @@ class Options:
 
 
 class CompileOptions(TypedDict, total=False):
-    """The keyword arguments of `Program.compile` that set the fields of `Options`. `target` is not among them."""
+    """Some keyword arguments of `Program.compile`. Each sets the field of `Options` with the same name."""
 
     lapack: str
     limits: Limits | None

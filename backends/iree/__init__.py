@@ -7,12 +7,12 @@ before `op` and returns the new results of `op`. It returns None if IREE handles
 and IREE cannot run the op, tiduc refuses the program before IREE's compiler runs. `fault.py` records the fault of IREE
 that each pattern or pass works around. The folders:
 
-    emit/             tools that emit code, for the other folders
+    emit/             emitters of code, which the other folders use
     faults/           IREE computes a wrong value, or its compiler crashes
     missing/          IREE lacks the op, or lacks it for some types or shapes
-    linear_algebra/   factorizations and solves; IREE has none
+    linear_algebra/   factorizations and solves, which IREE lacks
     fast/             IREE is correct but slow
-    modules/          edits of IREE's own IR, between the runs of its compiler
+    modules/          changes IREE's own IR between the runs of its compiler
     static/           compiles programs to static libraries, which run without IREE's runtime
 
 `pipeline.py` lists all passes in the order in which they run. `emit/marks.py` copies values so that IREE never merges

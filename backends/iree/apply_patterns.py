@@ -31,7 +31,7 @@ for _room in ROOMS:
 
 
 def apply_patterns(module: ir.Module, settings: Settings) -> None:
-    """Replaces each op, in place, by the results of the first pattern that returns results.
+    """Replaces each op of a module, in place, by the results of its first pattern that returns results, if any does.
 
     Emitted ops are rewritten too, unless they have the name of the op that they replace.
     """
@@ -40,7 +40,10 @@ def apply_patterns(module: ir.Module, settings: Settings) -> None:
 
 
 def _first_of(name: str, settings: Settings) -> Pattern | None:
-    """Returns a pattern that tries the patterns for `name` in order, or None if no pattern applies to the target."""
+    """Returns a pattern that tries the patterns for `name` in order, or None if the settings exclude all of them.
+
+    Patterns for dynamic shapes are tried only on ops with dynamic shapes.
+    """
     applies = {ON_CPUS: settings.cpu, ON_OTHERS: not settings.cpu, ON_SPIRV: settings.spirv}
     known = [
         entry

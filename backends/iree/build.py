@@ -1,4 +1,4 @@
-"""build: compiles programs with IREE. Every caller goes through this file.
+"""build: compiles programs with IREE. All other modules that compile with IREE call these functions:
 
     build            one program
     build_all        several programs at once
@@ -6,7 +6,9 @@
     build_kernel     one kernel in LLVM's dialect, as an object file
     text_after       one program, up to a phase of IREE's compiler
 
-Each function prepares the program, then tries the attempts of the plan (`plan.py`) until IREE accepts one.
+An attempt is one way to compile a program: a selection of rewrites, and flags of IREE's compiler. The first three
+functions try the attempts of `plan.py` in order, until IREE accepts one. `text_after` uses the first attempt that
+applies.
 """
 
 import os
@@ -120,9 +122,9 @@ def text_after(
     flags: Sequence[str] = (),
     parameters: Sequence[str] = (),
 ) -> bytes:
-    """Returns the text of a program after `phase`, in the first attempt that applies. Raises the errors of `build`.
+    """Returns the text of a program after `phase`, which is `LEGALIZED` or a phase of IREE's compiler.
 
-    `phase` is `LEGALIZED` or a phase of IREE's compiler.
+    Uses the first attempt that applies to the program. Raises the errors of `build`.
     """
     source = next(Prepared(program, options, flags, parameters).applicable())
     return source.whole if phase == LEGALIZED else compile_until(source, phase, options.limits)
@@ -136,7 +138,10 @@ def _first(
     file: ObjectFile | None = None,
     poisons: bool = False,
 ) -> bytes:
-    """Returns the module of the first attempt that IREE's compiler accepts. The options are those of `build`."""
+    """Returns the module of the first attempt that IREE's compiler accepts. The parameters are those of `build`.
+
+    `file` requests an object file. The result is then empty unless `file` requests a module, too.
+    """
     tried: list[tuple[Attempt, bool]] = []
     log: list[str] = []
 
@@ -177,7 +182,8 @@ def _tell(
 ) -> None:
     """Calls `tell` with a line for each attempt, which says how the attempt ended.
 
-    `tried` has the attempts, each with whether it applies to the program. `log` has a phrase for each that applies.
+    `tried` has pairs: an attempt, and whether it applies to the program. `log` has a phrase for each attempt that
+    applies; the phrase of the last one is missing if an error of tiduc ended it.
     """
     ends = iter(log)
     for number, (attempt, applies) in enumerate(tried, 1):

@@ -36,7 +36,8 @@ from tiduc.runtime.worker import signal_name
 # Matches the forms `file:line:col: error: text`, `loc("name"): error: text` and `error: text`.
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
+# Matches `"file":line:col` in the `loc(...)` of a fused or named location.
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
 
 
@@ -44,7 +45,7 @@ PHASES = tuple(
     "input abi preprocessing global-optimization dispatch-creation flow stream executable-sources "
     "executable-configurations executable-targets hal vm".split()
 )
-"""The phases of IREE's compiler after which it can print a program."""
+"""The phases of IREE's compiler. After each of them, the compiler can stop and print the program."""
 
 
 def compile_module(
@@ -71,7 +72,10 @@ def compile_source(source: Source, limits: Limits | None = None, cached: bool = 
 
 
 def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
-    """Compiles a program up to a phase in `PHASES`; returns its text. Raises the errors of `compile_module`."""
+    """Compiles a program up to a phase in `PHASES`; returns its text after the phase.
+
+    Raises the errors of `compile_module`.
+    """
     target, limits = find_target(source.target), limits or Limits()
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:
@@ -118,11 +122,11 @@ def compile_modules(
     cached: bool = True,
     jobs: int | None = None,
 ) -> list[bytes | TiducError]:
-    """Compiles each program. Returns a module, or the error that `compile_first` would raise, for each program.
+    """Compiles programs at once. Returns, for each program, a module or the error that `compile_first` would raise.
 
-    Each element of `programs` holds the sources of the attempts to compile one program. `jobs` compilers run at once;
-    the default is the number of CPUs that this process may use. The limits apply to each compiler. An exception in the
-    calling thread, such as `KeyboardInterrupt`, ends all compilers.
+    Each element of `programs` holds the sources of one program, in the order in which `compile_first` tries them.
+    `jobs` compilers run at once; the default is the number of CPUs that this process may use. The limits apply to each
+    compiler. An exception in the calling thread, such as `KeyboardInterrupt`, ends all compilers.
     """
     stop, ended = threading.Event(), count(1)
 
@@ -158,12 +162,16 @@ def compile_first(
     log: list[str] | None = None,
     file: ObjectFile | None = None,
 ) -> bytes:
-    """Compiles the sources in order, until IREE accepts one. Returns its module.
+    """Compiles sources of one program in order, until IREE accepts one. Returns the module of this source.
 
-    A source is requested only after the source before it has failed. The key of the module in the cache depends only on
-    the first source, even if a later source was compiled. For each source, a phrase that says how its compilation ended
-    is appended to `log`. `file` requests an object file, in addition to the module or instead of it; the cache is not
-    used then. If IREE accepts no source, the error for the last source is raised, as in `compile_module`.
+    - `sources`: a source is requested only after the source before it has failed.
+    - `cached`: the module is read from the cache, or written to it. The key in the cache depends only on the first
+      source, even if a later source was compiled.
+    - `stop`: an event that ends the compilation once it is set.
+    - `log`: receives a phrase for each source that says how its compilation ended, or one that the cache was used.
+    - `file`: requests an object file, in addition to the module or instead of it. The cache is then not used.
+
+    If IREE accepts no source, raises the error for the last source that was tried, as `compile_module` does.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)
@@ -186,9 +194,8 @@ def compile_first(
         is_last = False
         try:
             ended = _ended(source, target, compiler, limits, stop, reruns, file)
-        except (
-            CompileError
-        ) as refused:  # raised by an edit without which results are wrong, or by `file.check`
+        except CompileError as refused:
+            # Raised if a rewrite of IREE's IR that corrects the program failed, or by `file.check`.
             error = refused
         else:
             if ended.code == 0 and (ended.output or (file is not None and file.is_made)):
@@ -212,10 +219,10 @@ def _ended(
     reruns: list[str],
     file: ObjectFile | None = None,
 ) -> Ended:
-    """Runs the compiler on a program and returns how the run ended.
+    """Runs the compiler on a program, in steps, and returns how the last step ended.
 
-    For each `Rerun`, a phrase is appended to `reruns`. `stop` is None if no other compiler runs at the same time; only
-    then is the compiler's progress reported.
+    If steps run again, a phrase with the steps and the reason (a `Rerun`) is appended to `reruns`. If `stop` is None,
+    no other compiler runs at the same time, and the compiler's progress is reported.
     """
 
     def note(rerun: Rerun, steps: str) -> None:
@@ -261,8 +268,9 @@ def environment_of_compilers(folder: str) -> dict[str, str]:
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """Flags that select the linker in IREE's own package, so that users need not install a linker.
+    """Returns flags that select the linker in IREE's own package, so that users need not install a linker.
 
+    Returns no flags unless the target's modules are shared libraries, on Linux.
     `-z now` makes the loading of a module fail if the machine lacks a function that the module calls. Without it, the
     dynamic linker would end the process at the first call of the function.
     """
@@ -273,7 +281,7 @@ def _linkers(target: Target) -> tuple[str, ...]:
 
 
 def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
-    """The error to raise for a run of the compiler that gave no module. `name` is the name of the user's file."""
+    """Returns the error for a run of the compiler that gave no module. `name` is the name of the user's file."""
     about = f"target {target.name!r}:"
     if ended.code is None:
         return CompileError(

@@ -44,7 +44,7 @@ _FUNCTION = "func_func_"
 class Reported:
     """Flags that make the compiler show its progress, the file for its standard error, and the folder for its IR.
 
-    If no listener asks for progress, `flags` is empty, and both paths are None.
+    If no progress is to be reported, `flags` is empty, and both paths are None.
     """
 
     flags: tuple[str, ...] = ()
@@ -56,8 +56,9 @@ class Reported:
 def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
     """Context manager: while its body runs a compiler, a thread reports the compiler's progress to the listeners.
 
-    `flags` are the flags that the compiler has already. If one of them makes the compiler print IR or remarks, nothing
-    is reported. The caller must add the flags of the yielded record. The compiler's files are written below `folder`.
+    The caller must add the `flags` of the yielded record to the compiler's command, and write the compiler's standard
+    error to the record's file `errors`. The compiler's files are written below `folder`. The argument `flags` has the
+    flags that the command has already: if one of them makes the compiler print IR or remarks, nothing is reported.
     """
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()

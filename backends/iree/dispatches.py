@@ -1,12 +1,12 @@
 """dispatches: the dispatches of a compiled program, each with the ops that it computes and the bytes that it moves.
 
-    %1 = dot_general ...  loc("tiduc-op":1)        dispatch @main$dispatch_0  ro %a, ro %b, wo %c  loc("tiduc-op":1)
-    %2 = exponential %1   loc("tiduc-op":2)   ->   {dot_general, exponential}    1, 2
+    %1 = dot_general ...  loc("tiduc-op":1)        dispatch @main$dispatch_0, which computes ops 1 and 2,
+    %2 = exponential %1   loc("tiduc-op":2)   ->   reads %a and %b, and writes %c
 
-The ops are numbered, and the location of each op is set to its number, because IREE keeps locations. IREE's text after
-two phases is read. After the phase that forms dispatches, the text has all ops of each dispatch. After a later phase,
-the text has the kernels and the schedule, but only one location for each dispatch. A scheduled dispatch gets the ops of
-the formed dispatch with an equal location.
+`numbered` sets the location of each op to the op's number, because IREE keeps locations. `dispatches` then reads the
+texts that IREE's compiler prints after two phases. After the phase that forms dispatches, the text has all ops of each
+dispatch. After a later phase, the text has the kernels and the schedule, but only one location for each dispatch. A
+scheduled dispatch therefore gets the ops of the formed dispatch with an equal location.
 """
 
 import math
@@ -29,7 +29,7 @@ _FILE = "tiduc-op"
 _NUMBER = re.compile(rf'"{_FILE}":(\d+):')
 
 _FORMED, _SCHEDULED = "dispatch-creation", "executable-sources"
-"""The phases of IREE's compiler whose texts are read."""
+"""The phases of IREE's compiler after which the program's text is read."""
 
 _REGIONS = "flow.dispatch.workgroups", "flow.dispatch.region", "flow.dispatch"
 _SITE = "stream.cmd.dispatch"
@@ -80,7 +80,10 @@ def with_dispatches(program: Lowered, options: Options, folder: str) -> tuple[by
 
 
 def _text_of(folder: str, phase: str) -> str:
-    """Reads the text that the compiler wrote below `folder` after a phase. If there are several, reads the last one."""
+    """Reads the text that the compiler wrote below `folder` after a phase: the last file, if there are several.
+
+    Raises `CompileError` if there is no file.
+    """
     files = sorted(Path(folder, "phases").glob(f"*.{phase}.mlir"), key=lambda file: file.stat().st_mtime_ns)
     if not files:
         raise CompileError(f"IREE's compiler printed no text after its phase {phase}")
@@ -92,7 +95,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
-        )  # both modules must live as long as their ops, which do not keep them alive
+        )  # `first` and `second` keep the modules alive, which the modules' ops do not
         formed_at: dict[str, list[_Formed]] = {}
         for op in _found(first, _REGIONS):
             inside = [inner for inner in of_host(op) if inner.name not in _SHARED]
@@ -104,7 +107,9 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
 def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> Dispatch:
     """Describes a scheduled dispatch, with the ops and bytes of the formed dispatch that has an equal location.
 
-    Dispatches with equal locations are matched in order: each match is removed from `formed_at`, except the last.
+    `formed_at` maps locations to formed dispatches. Dispatches with equal locations are matched in order: each match
+    is removed from `formed_at`, except the last. If there is no match, the ops are those that the location itself
+    names, and the bytes are None.
     """
     location = str(site.location)
     known = formed_at.get(location)
@@ -115,7 +120,7 @@ def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> D
 
 
 def _found(module: iree_ir.Module, names: Sequence[str]) -> list[iree_ir.Operation]:
-    """The ops of these names in a module, in order."""
+    """Returns the ops in a module that have one of these names, in order."""
     return [op for op in of_host(module.operation) if op.name in names]
 
 
@@ -141,6 +146,9 @@ def _bytes(op: iree_ir.Operation) -> int | None:
 
 
 def _width(element: str) -> int:
-    """Returns the bytes of an element, given the text of its type, such as "f32", "i1" or "complex<f64>"."""
+    """Returns the bytes of an element, given the text of its type, such as "f32", "i1" or "complex<f64>".
+
+    Returns 0 if the text has no width, as "index".
+    """
     bits = _BITS.search(element)
     return 0 if bits is None else -(-int(bits[0]) // 8) * (2 if element.startswith("complex") else 1)

@@ -33,7 +33,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def read_elf(data: bytes) -> Elf:
-    """The machine and the sizes of an ELF file. Raises `ValueError` if the file is damaged."""
+    """Reads the machine and the sizes from an ELF file. Raises `ValueError` if the file is damaged."""
     try:
         wide = data[4] == 2
         order = "<" if data[5] == 1 else ">"

@@ -8,7 +8,7 @@
     marks, updates                  copies that IREE never merges; which arrays ops update in place
     known, polynomials              constant folding of splats; functions of f64 as polynomials
     convolutions_as_products, staged_reductions, gpu_scatters, gpu_tiles
-                                    replacements that several rooms use
+                                    rewrites that several folders use
     refused                         the error for an op that IREE cannot compile
 
 The folders `faults`, `missing`, `linear_algebra` and `fast` import this folder, but not each other.

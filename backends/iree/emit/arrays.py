@@ -1,10 +1,10 @@
-"""Emits sizes, slices, reshapes and elementwise computations of arrays of dynamic shape.
+"""Emits code for arrays of dynamic shape: their sizes, slices, reshapes and elementwise computations.
 
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
 IREE accepts ops of the dialects `tensor` and `linalg` in a StableHLO program, but not on unsigned integers. Unsigned
-integers are therefore bitcast to signless integers. `sizes.py` defines the sizes.
+integers are therefore bitcast to signless integers. The sizes are integers, or `RunTimeSize`s (`sizes.py`).
 """
 
 import functools
@@ -50,10 +50,11 @@ def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensor
 
 
 def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
-    """Reads a scalar, or an entry of a vector, as a size.
+    """Returns a scalar, or the entry of a vector at index `place`, as a size.
 
-    The integer is read through a barrier, so that IREE reads it once, outside of dispatches. Without the barrier, IREE
-    reads it inside dispatches, some of which then fail to compile.
+    Constants and sizes of arrays are recognized. Any other integer is read through a barrier, so that IREE reads it
+    once, outside of dispatches. Without the barrier, IREE reads it inside dispatches, some of which then fail to
+    compile.
     """
     value = _constant(x, *place)
     size = _shape(b, x, *place) if value is None else value
@@ -67,7 +68,8 @@ def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
     """Returns entry i of a vector as a size if the entry is computed from sizes of arrays only, else None.
 
-    Reads ops of the dialect `shape`, to which CHLO's ops on dynamic shapes expand, and JAX's concatenations of sizes.
+    Recognizes ops of the dialect `shape`, to which CHLO's ops on dynamic shapes expand, and the concatenations of sizes
+    that JAX emits.
     """
     if of := defined_by(x, "shape.shape_of"):
         return sizes_of(b, of.operands[0])[i]
@@ -82,8 +84,10 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
 
 
 def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
-    """Follows entry i of x back through ops that do not change entries. Returns the vector that it comes from and the
-    entry's index there."""
+    """Traces entry i of x back through ops that do not change entries.
+
+    Returns the vector from which the entry comes, and the index of the entry in this vector.
+    """
     while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
         x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
         if op.name == "stablehlo.concatenate":
@@ -98,9 +102,9 @@ _JOINS = "stablehlo.concatenate", "stablehlo.optimization_barrier"
 
 
 def _keeps_size(op: IrOp) -> bool:
-    """Whether the result of an op is the same size as its operand: a reshape of one element, or an integer conversion.
+    """Whether an op does not change the size that it reads: it reshapes one element, or converts an integer.
 
-    A size has at most 31 bits, so conversions between signless integers of at least 32 bits do not change it.
+    Sizes have at most 31 bits, so conversions between signless integers of at least 32 bits do not change them.
     """
     if op.name == "stablehlo.convert":
         kinds = element(op.operands[0]), element(op.results[0])
@@ -113,7 +117,7 @@ def _keeps_size(op: IrOp) -> bool:
 def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
     """Returns the entries of a vector as sizes.
 
-    Returns None unless each entry is a constant or the size of an array.
+    Returns None unless each entry is a constant, or is computed from sizes of arrays only.
     """
     found: list[SizeLike] = []
     for i in range(x.type.shape[0]):
@@ -126,9 +130,10 @@ def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
 
 
 def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
-    """Returns a vector equal to x, built from constants and array sizes. Returns x if its entries are not all known.
+    """Returns a vector equal to x, built from constants and array sizes.
 
-    IREE would read x itself inside dispatches, some of which then fail to compile.
+    IREE would read x itself inside dispatches, some of which then fail to compile. Returns x if `known_sizes` does not
+    know all its entries, or if all are constants.
     """
     sizes = None if is_dynamic(x.type) else known_sizes(b, x)
     return x if sizes is None or are_known(sizes) else _vector(b, sizes)
@@ -144,7 +149,10 @@ def _constant(x: IrValue, i: int = 0) -> int | None:
 
 
 def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
-    """Converts integers to i64, clamped to [-largest, largest], because IREE may read indices as 32-bit integers."""
+    """Converts integers to i64. Those that may not fit in i32 are first clamped to [-largest, largest].
+
+    They are clamped because IREE may read indices as 32-bit integers.
+    """
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
     elif element(x).width > 32:
@@ -154,9 +162,9 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
 
 
 def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """Tells the compiler the dynamic sizes of x, which it cannot infer through a barrier.
+    """Emits an op that tells the compiler the dynamic sizes of x, which it cannot infer through a barrier.
 
-    Returns the new value of x.
+    Returns the result of the op, which is to be used instead of x. Returns x itself if its shape is static.
     """
     if not is_dynamic(x.type):
         return x
@@ -224,7 +232,7 @@ def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[Si
 def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
     """Emits a vector of i64 with these sizes as its entries."""
     k = _numbers(b)
-    i64 = signless(64)  # a dispatch may have no array of type index
+    i64 = signless(64)  # because a dispatch may not read an array of type index
     numbers = tuple(k.cast(n, i64) for n in sizes)
     return b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
 
@@ -297,12 +305,12 @@ def _static(sizes: Sequence[SizeLike]) -> list[int]:
 
 
 def _signed(type_: ir.Type) -> ir.Type:
-    """The element type, with signless integers for unsigned ones."""
+    """Returns the element type, or the signless integer type of equal width if it is unsigned."""
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
 def as_signless(b: Emitter, x: IrValue) -> IrValue:
-    """x with unsigned integers bitcast to signless ones."""
+    """Bitcasts x to signless integers if its elements are unsigned integers; otherwise returns x."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
@@ -319,5 +327,8 @@ def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
 
 
 def _signless(b: Emitter, x: IrValue, moved: Callable[[IrValue], IrValue]) -> IrValue:
-    """`moved(x)`, where `moved` only moves elements. If x is of unsigned integers, `moved` gets signless integers."""
+    """Returns `moved(x)`, where `moved` must only move elements.
+
+    Unsigned integers are bitcast to signless integers before `moved` is called, and back afterwards.
+    """
     return restored(b, moved(as_signless(b, x)), element(x))

@@ -1,13 +1,14 @@
 """Computes convolutions with groups, or with a single window, as products of slices, on targets other than CPUs.
 
-The dimensions of x are (batch, places..., group, in), and those of the kernel w are (window..., in, group, out). The
-places are the spatial dimensions:
-
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
-For each element k of the window, a slice of x with strides s is multiplied by w[k]. If the result has fewer places than
-the window has elements, the loop runs over the places p instead: a slice of x with strides d, the window's dilation, is
-multiplied by w. The derivative of a depthwise convolution with respect to its kernel is such a case.
+A place p is an index of the result y along its spatial dimensions, and k is such an index of the window. The window has
+strides s and dilation d. The dimensions of x are (batch, places..., group, in), and those of the kernel w are
+(window..., in, group, out).
+
+For each k, a slice of x with strides s is multiplied by w[k], and the products are added. If the result has fewer
+places than the window has elements, there is one product for each place p instead: a slice of x with strides d is
+multiplied by w. The gradient of a depthwise convolution with respect to its kernel is such a case.
 """
 
 import math
@@ -34,8 +35,9 @@ def has_one_place(op: IrOp) -> bool:
 
 
 def as_products(b: Emitter, op: IrOp) -> IrValue:
-    """The result of a convolution as a sum or concatenation of products. Shapes are static; the window is not reversed.
+    """Computes a convolution as a sum or a concatenation of products. Returns the convolution's result.
 
+    The convolution must have static shapes and no reversed window.
     Raises `Unsupported` if the convolution needs more than `_MOST` products.
     """
     layout, w = Layout.of(op), window_of_convolution(op)
@@ -54,7 +56,7 @@ def as_products(b: Emitter, op: IrOp) -> IrValue:
 
 
 def _image(b: Emitter, op: IrOp, layout: Layout, w: Window) -> IrValue:
-    """x as (batch, places..., group, in), padded, and with the zeros of the base dilation between its elements."""
+    """Returns x as (batch, places..., group, in), padded, with the zeros of the base dilation between its elements."""
     batch, features, *spatial = layout.input
     of_features, of_batches = group_counts(op)
     x = b.transpose(_converted(b, op, 0), [batch, *spatial, features])
@@ -68,7 +70,7 @@ def _image(b: Emitter, op: IrOp, layout: Layout, w: Window) -> IrValue:
 
 
 def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
-    """The kernel as (window..., in, group, out)."""
+    """Returns the kernel as (window..., in, group, out)."""
     each, results, *spatial = layout.kernel
     *sizes, features, count = shape(w := b.transpose(_converted(b, op, 1), [*spatial, each, results]))
     groups = max(group_counts(op))
@@ -76,7 +78,7 @@ def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
-    """Operand `number`, converted to the result's element type, such as i32 for i8, because sums have this type."""
+    """Converts operand `number` to the result's element type, such as i8 to i32, because sums have this type."""
     return b.convert(op.operands[number], element(op.results[0]))
 
 
@@ -102,7 +104,7 @@ def _summed_over_window(
 
 
 def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Attributes) -> IrValue:
-    """sum_i x[n, p, g, i] kernel[i, g, o], as (n, p..., g, o)."""
+    """Computes y[n, p, g, o] = sum_i x[n, p, g, i] kernel[i, g, o], where p stands for all places."""
     *outer, groups, features = shape(x)
     count, rank = shape(kernel)[-1], len(shape(x))
     if features == 1:
@@ -116,7 +118,10 @@ def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Attributes) -> IrVa
 def _place_by_place(
     b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
 ) -> IrValue:
-    """y as (batch, places..., group, out), as a concatenation of one product over the whole window for each place."""
+    """Computes y as (batch, place, group, out), with all places along one dimension.
+
+    The products for the places, each over the whole window, are concatenated.
+    """
     n, *_, groups, features = shape(x)
     rank, count = len(w.sizes), shape(kernel)[-1]
     parts = []
@@ -139,13 +144,13 @@ def _place_by_place(
 def _part(
     b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> IrValue:
-    """The slice of x at `first` with these sizes and strides, which are given for the spatial dimensions only."""
+    """Slices x. The starts `first`, the sizes and the strides are given for the spatial dimensions only."""
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 
 
 def at_offset(b: Emitter, kernel: IrValue, k: Sequence[int]) -> IrValue:
-    """kernel[k], for a kernel whose window dimensions come first."""
+    """Returns kernel[k], for an index k of the window, whose dimensions are the kernel's first ones."""
     rest = shape(kernel)[len(k) :]
     ends = [*(i + 1 for i in k), *rest]
     return b.reshape(b.slice(kernel, [*k, *[0] * len(rest)], ends, [1] * len(ends)), rest)

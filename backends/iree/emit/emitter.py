@@ -39,7 +39,7 @@ STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
 """
 
 NEVER_INLINED = "no_inline"
-"""The attribute of a function that MLIR does not inline; IREE's own attribute is `noinline`."""
+"""The attribute that forbids MLIR to inline a function. IREE reads another attribute, `noinline`."""
 
 EXECUTABLE = "flow.executable"
 """The op that holds the code of a dispatch."""
@@ -51,7 +51,7 @@ DEFAULT = Settings()
 class Registered:
     """A pattern, and where it applies (see `legalize`).
 
-    `is_fast`: it only makes programs faster; --no-fast omits it.
+    `is_fast` says that the pattern only makes programs faster, so that --no-fast omits it.
     """
 
     pattern: Pattern
@@ -65,7 +65,7 @@ class Registered:
 
 
 PATTERNS: dict[str, list[Registered]] = {}
-"""Patterns by op name, in the order in which they are tried."""
+"""Maps the name of an op to its patterns, in the order in which they are tried."""
 
 
 def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
@@ -85,7 +85,7 @@ def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Patter
 
 
 CALLS: dict[str, Pattern] = {}
-"""The pattern that replaces custom calls, by call target."""
+"""Maps the target of a custom call to the pattern that replaces such calls."""
 
 
 def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
@@ -171,10 +171,10 @@ class Emitter(IrEmitter):
         fill: Callable[..., Sequence[IrValue]],
         end: str = "stablehlo.return",
     ) -> Fill:
-        """A `Fill` that emits a block with arguments of these types by `fill(emitter, *arguments)`.
+        """Returns a function that fills a region with one block (a `Fill`, see `emit_all`).
 
-        The block ends with an op named `end`, whose operands are the values that `fill` returns. The block may read
-        values that are defined outside of the region.
+        The block has arguments of these types. `fill(emitter, *arguments)` emits its ops, and returns the operands of
+        its last op, which is named `end`. The block may read values that are defined outside of the region.
         """
         arguments = list(types)
 
@@ -186,7 +186,7 @@ class Emitter(IrEmitter):
         return run
 
     def copied_region(self, region: ir.Region) -> Fill:
-        """A `Fill` that copies a region, which must not read values that are defined outside of it."""
+        """Returns a `Fill` that copies `region`, which must not read values that are defined outside of it."""
         types = [x.type for x in region.blocks[0].arguments]
         return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
@@ -251,7 +251,7 @@ class Emitter(IrEmitter):
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
     def hidden(self) -> IrValue:
-        """The i32 scalar 0 behind a barrier, so that IREE does not know its value and never merges two of them."""
+        """The i32 scalar 0 behind a barrier. `number_marks` later keeps IREE from merging two such scalars."""
         value = self.table(0, signless(32))
         return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
@@ -269,7 +269,7 @@ def is_unsigned(x: IrValue | ir.RankedTensorType) -> bool:
 
 @functools.cache
 def is_static(type_: ir.Type) -> bool:
-    """Whether a type is a tensor type without dynamic dimensions."""
+    """Whether a type is a ranked tensor type without dynamic dimensions."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
@@ -354,7 +354,7 @@ def is_directly_in(op: IrOp, name: str) -> bool:
 
 
 def is_in_loop(op: IrOp) -> bool:
-    """Whether the op is in a region of a `stablehlo.while`, at any depth."""
+    """Whether the op is a `stablehlo.while`, or is in a region of one, at any depth."""
     at: ir.Operation | None = op.operation
     while at is not None and at.name != "stablehlo.while":
         at = at.parent

@@ -1,13 +1,14 @@
-"""gpu_scatters: scatters that add rows, on NVIDIA's GPUs, as sums of rows followed by parallel writes.
+"""gpu_scatters: on NVIDIA's GPUs, replaces scatters that add rows by a matrix product and parallel writes.
 
-    s = (i = i^T) u      row k of s is the sum of all updates of row i[k]; (i = i^T) is a matrix of zeros and ones
+    E[k, j] = 1 if i[k] = i[j], else 0      i has the index of the row of t that each row of u updates
+    s = E u                                 row k of s is the sum of all updates of row i[k]
     t[i] = t[i] + s
 
 IREE applies updates one after the other, because several updates may change one row. Here, all updates of a row write
 equal numbers, so all rows can be written at once. On an H200, a scatter of 128 rows of 768 elements takes 0.1 ms
 instead of 4 ms.
 
-An infinity or NaN in one row would make the product NaN in all rows. Therefore u has 0 in place of infinities and NaN.
+An infinity or NaN in one row would make the product NaN in all rows. Therefore u gets 0 in place of infinities and NaN.
 Additional columns of u mark these elements, and the marked infinities and NaN are added to s afterwards.
 """
 

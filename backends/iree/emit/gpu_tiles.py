@@ -12,13 +12,13 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
-"""The fewest multiplications of a product that is rewritten. Starting a kernel takes as long as a smaller product."""
+"""The fewest multiplications of a product that is rewritten. A smaller product takes less time than a start."""
 
 NARROWEST = 16
-"""The smallest dimension of a product that is rewritten. IREE has other code for products with vectors."""
+"""The fewest rows, columns or terms of a product that is rewritten. IREE has other code for products with vectors."""
 
 _SHORTEST = 64
-"""The fewest terms of a part of a sum."""
+"""The fewest terms of a part, if a sum is divided into parts."""
 
 _MOST_PARTS = 32
 
@@ -31,16 +31,17 @@ _BYTES_PER_CYCLE = 1500
 """The bytes that kernels read and write in one cycle of the multiprocessors, measured on an H200."""
 
 _START = 2000
-"""The cycles that a kernel for adding parts needs in addition to its reads and writes."""
+"""The cycles that the kernel that adds the parts of sums needs in addition to its reads and writes."""
 
 
 @dataclass(frozen=True)
 class GpuTile:
     """A tile: the numbers of rows and columns that a workgroup computes, and of terms that it copies at a time.
 
-    A term takes `alone` cycles if a multiprocessor runs one workgroup, and `shared` cycles for each of several
-    workgroups (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four
-    subgroups computes `of_worker` blocks of 16 rows and 8 columns, one block for each instruction.
+    A term takes `alone` cycles if a multiprocessor runs one workgroup. If it runs several, a term takes `shared` cycles
+    for each of them. These cycles are measured. `of_worker` has the numbers of rows and columns that a thread computes.
+    With `in_tensor_cores`, these are instead numbers of blocks that each of four subgroups computes: an instruction
+    computes a block of 16 rows and 8 columns.
     """
 
     rows: int
@@ -100,7 +101,8 @@ class Product:
     def _is_divided(self, tile: GpuTile) -> bool:
         """Whether kernels with this tile can compute the product.
 
-        IREE pads f32 tiles, but not tiles for tensor cores, which must divide the rows and columns.
+        IREE pads f32 tiles, but not tiles for tensor cores. These must divide the rows and columns, and the product
+        must have no batch dimensions.
         """
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
@@ -111,7 +113,7 @@ class Product:
         return parts * math.prod(self.batches) * tiles
 
     def terms_of_part(self, tile: GpuTile, parts: int) -> int:
-        """The number of terms of a sum that is divided into `parts`, per part, rounded up to whole tiles."""
+        """The number of terms of each part of a sum that is divided into `parts` parts, rounded up to whole tiles."""
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:

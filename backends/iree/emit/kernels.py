@@ -2,9 +2,9 @@
 
     %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
 
-A kernel replaces StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so faster
-kernels exist for CPUs only. The ops of the dialect `flow` are emitted in generic form, because the MLIR bindings do not
-define the dialect.
+A kernel replaces StableHLO ops for which IREE generates slow code or no code. Because a kernel runs in one thread,
+kernels make programs faster on CPUs only. The ops of the dialect `flow` are emitted in generic form, because the MLIR
+bindings do not define the dialect.
 """
 
 import functools
@@ -34,7 +34,7 @@ class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
     def index(self, n: IndexLike) -> IrValue:
-        """An integer or a `RunTimeSize` as a value of type index. A value is returned unchanged."""
+        """Emits an integer or a `RunTimeSize` as a value of type index. An `ir.Value` is returned unchanged."""
         if isinstance(n, RunTimeSize):
             return n.at(self)
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
@@ -164,9 +164,9 @@ class Kernel(Emitter):
         initial: Sequence[IrValue],
         body: Callable[..., Sequence[IrValue]],
     ) -> tuple[IrValue, ...]:
-        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`. Returns the final carries.
+        """Emits an `scf.for` from `start` to below `end`. Returns the final loop-carried values (the carries).
 
-        The index i is a `RunTimeSize`.
+        `body(kernel, i, *carries)` emits an iteration and returns its new carries. The index i is a `RunTimeSize`.
         """
         types = [x.type for x in initial]
         arguments = ir.IndexType.get(), *types
@@ -180,9 +180,10 @@ class Kernel(Emitter):
         initial: Sequence[IrValue],
         body: Callable[..., Sequence[IrValue]],
     ) -> Sequence[IrValue]:
-        """Emits a loop nest over the indices of an array of these sizes, with `body(kernel, indices, *carries)`.
+        """Emits a loop nest over the indices of an array of these sizes. Returns the final loop-carried values.
 
-        Returns the final carries. No loop is emitted for a dimension of size 1.
+        `body(kernel, indices, *carries)` emits an iteration: it takes the loop-carried values, and returns their new
+        values. No loop is emitted for a dimension of size 1.
         """
         if not sizes:
             return body(self, [], *initial)
@@ -264,7 +265,7 @@ def dispatch(
     The body may read values that are defined outside of the dispatch. If the types have dynamic dimensions, `sizes` has
     the sizes that all results have. One thread runs the dispatch; with `divided`, IREE divides the work among threads.
     """
-    context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
+    context().allow_unregistered_dialects = True  # not reset later, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
     once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel.region((), fill, "flow.return")

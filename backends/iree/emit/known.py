@@ -1,4 +1,4 @@
-"""Constant folding of splats: finds the number that fills an array."""
+"""Constant folding of splats (arrays whose elements are all equal): finds the number that fills an array."""
 
 import math
 import operator
@@ -42,7 +42,7 @@ def known_number(
 ) -> np.generic | None:
     """Returns the number with which an array is filled, as a NumPy scalar. Returns None if it is unknown or not finite.
 
-    `known` holds the numbers that fill other values, such as block arguments. `steps` limits the ops that are folded.
+    `known` holds the numbers that fill other values, such as block arguments. Chains of at most `steps` ops are folded.
     """
     if known and x in known:
         return known[x]
@@ -65,7 +65,7 @@ def known_number(
 
 
 def _function(op: IrOp) -> Callable[..., np.generic] | None:
-    """The function on NumPy scalars that folds an op. Returns None if the op cannot be folded."""
+    """The function on NumPy scalars that folds an op. Returns None if it cannot be folded, as a float comparison."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)
     direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
@@ -82,6 +82,6 @@ def constant_splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
 
 
 def is_no_negative_zero(x: IrValue) -> bool:
-    """Whether a scalar is a constant other than -0."""
+    """Whether x is a constant array (or scalar) filled with a number other than -0."""
     value = constant_splat(x)
     return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)

@@ -1,6 +1,6 @@
 """marks: copies that IREE never merges with other values.
 
-    %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      the hidden number, which IREE does not know
+    %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      the hidden number: IREE does not know it
                             %b = broadcast_in_dim %n
                             %y = select (compare GE, %b, 0), %x, (convert %b)
 
@@ -39,7 +39,10 @@ def before_mark(x: IrValue) -> IrValue:
 
 
 def hidden_of(x: IrValue) -> IrValue | None:
-    """Returns the hidden number that a mark reads, or None if x is not a mark. `number_marks` may have run before."""
+    """Returns the hidden number that a mark reads, or None if x is not a mark.
+
+    Recognizes marks before and after the pass `number_marks`.
+    """
     select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
     numbers = defined_by(compare.operands[0], "stablehlo.broadcast_in_dim") if compare else None

@@ -1,7 +1,7 @@
 """patches: copies the windows of an array, which may overlap, into a matrix (im2col), by one `linalg.generic`.
 
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
-    y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
+    y = patches(b, x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0], [H, W, 3, 3, N])
 
 Slices and a concatenation would take longer to compile: each slice would be one or two dispatches, and a dispatch takes
 0.05 seconds.
@@ -53,5 +53,5 @@ def patches(
 
 
 def zero(b: Emitter, x: IrValue) -> IrValue:
-    """0 as a scalar of the element type of x."""
+    """Emits 0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))

@@ -16,8 +16,8 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 class Places:
     """A scatter, with its operand seen as a matrix of `count` rows of `width` elements. Sizes may be dynamic.
 
-    The rows combine the operand's dimensions from `split` on, which every update covers. Each of the `updates` updates
-    changes one row; `leading` has the sizes of the dimensions that enumerate the updates.
+    A row has the operand's dimensions from `split` on, which every update covers in full. There are `updates` updates
+    of one row each; `leading` has the sizes of the dimensions that enumerate them.
     """
 
     def __init__(self, b: Emitter, scatter: IrOp) -> None:
@@ -104,9 +104,10 @@ def starts(
 ) -> list[SizeLike]:
     """The start indices of a slice of a gather or scatter, in the first `rank` dimensions of the operand.
 
-    `batch` has the indices of the slice's index vector in `indices`, without dimension `vector`, along which the vector
-    runs. Entry k of the vector is the start in dimension `entries[k]` of the operand. `batching` maps the operand's
-    batching dimensions to dimensions of `indices`. In all other dimensions, the slice starts at 0.
+    `indices` has a vector for each slice, along its dimension `vector`. `batch` has the position of the slice's vector
+    in the other dimensions of `indices`. Entry k of the vector is the start in dimension `entries[k]` of the operand.
+    `batching` maps the operand's batching dimensions to dimensions of `indices`. In all other dimensions, the slice
+    starts at 0.
     """
 
     def start(i: int) -> SizeLike:

@@ -54,7 +54,8 @@ class Powers(NamedTuple):
 def exponential_minus_one(b: Emitter, x: IrValue) -> IrValue:
     """e^x - 1 for f64, as 2^n (e^r - 1) + (2^n - 1).
 
-    The terms are divided by `second` first, so that 2^n may overflow.
+    Both terms are divided by `second`, a factor of 2^n, before they are added. The sum is then multiplied by `second`.
+    Otherwise, 2^n might overflow although the result does not.
     """
     powers = exponential_parts(b, x)
     rest = b.subtract(powers.first, powers.inverse)
@@ -83,7 +84,7 @@ def with_sign(b: Emitter, y: IrValue, x: IrValue) -> IrValue:
 
 
 def exponential_parts(b: Emitter, x: IrValue) -> Powers:
-    """Computes the parts of e^x. x is first clamped to [-746, 710]; below or above, e^x is 0 or infinity."""
+    """Computes the parts of e^x. x is first clamped to [-746, 710]: e^x is 0 for smaller x, infinite for larger x."""
     for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which is unchanged
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
@@ -102,7 +103,7 @@ def exponential_parts(b: Emitter, x: IrValue) -> Powers:
 def _shifted(b: Emitter, whole: IrValue) -> IrValue:
     """Returns k << 52 as i64, where `whole` = `WHOLE` + k.
 
-    If it is added to the bits of 1.0, the sum is the bits of 2^k.
+    The sum of the result and the bits of 1.0 is the bits of 2^k.
     """
     bits = b.bitcast(whole, signless(64))
     return b.shift_left(bits, 52)

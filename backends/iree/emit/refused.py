@@ -5,5 +5,5 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 
 def refused(op: IrOp, reason: str) -> Unsupported:
-    """The error for an op that IREE cannot compile."""
+    """Returns the error for an op that IREE cannot compile, with the op's name and location."""
     return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)

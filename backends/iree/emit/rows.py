@@ -1,4 +1,4 @@
-"""`Rows`: the operands of a sort as arrays of rows, each of which is sorted."""
+"""`Rows`: the operands of a sort as matrices. The sort sorts each row of a matrix."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Rows:
     """
 
     op: IrOp
-    kinds: list[ir.Type]  # the operands' element types before `stored` converts them
+    kinds: list[ir.Type]  # the operands' element types before `arrays.stored` converts them
     keys: list[IrValue | None]
     size: tuple[SizeLike, SizeLike]
     order: list[int]
@@ -41,7 +41,7 @@ class Rows:
 
     @property
     def stored(self) -> list[IrValue]:
-        """The operands that are not None. There is at least one."""
+        """The matrices in `keys`. There is at least one."""
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:
@@ -107,7 +107,7 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
 
 
 def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
-    """Returns a function for `arrays.computed` that reads x at the index, along `dimension`, that `indices` holds.
+    """Returns a function for `arrays.computed` that replaces the index of x along `dimension` by an entry of `indices`.
 
     For dimension 1 of matrices: y[i, j] = x[i, indices[i, j]]. `indices` has the shape of x except along `dimension`.
     """

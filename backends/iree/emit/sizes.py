@@ -83,7 +83,7 @@ IndexLike = SizeLike | IrValue
 
 
 def read(value: IrValue) -> RunTimeSize:
-    """The size that a value of type index holds."""
+    """Returns a value of type index as a size."""
     return RunTimeSize(lambda _: value)
 
 
@@ -123,7 +123,7 @@ def padded(sizes: Sequence[SizeLike], *paddings: Sequence[SizeLike]) -> list[Siz
 
 
 def window_count(n: SizeLike, size: int, stride: int, dilation: int) -> SizeLike:
-    """The number of windows along a dimension of n elements."""
+    """The number of windows of `size` elements along a dimension of n elements, including padding."""
     return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
 
 

@@ -23,7 +23,7 @@ _STEPS = 2**12
 def in_stages(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes a reduction of static shape in several stages; returns its results.
 
-    Returns None if one stage is enough.
+    Returns None if a result combines at most `_STEPS` elements, or if IREE divides the reduction among threads.
     """
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
@@ -51,7 +51,7 @@ def _reduced(
 
 
 def _is_plain(op: IrOp) -> bool:
-    """Whether the body is one op on real numbers. IREE distributes such a reduction to many threads."""
+    """Whether the body is one op on real numbers. IREE divides such a reduction among many threads."""
     return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 

@@ -35,7 +35,7 @@ def updated(op: IrOp) -> range:
 
 
 def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
-    """The chain of `dynamic_update_slice` ops that computes x from `old`, first op first. Empty if there is none."""
+    """The chain of `dynamic_update_slice` ops that computes x from `old`, in order. Empty if there is no such chain."""
     chain = []
     while update := defined_by(x, "stablehlo.dynamic_update_slice"):
         chain.append(update)
@@ -53,7 +53,7 @@ def copied(b: Emitter, x: IrValue) -> IrValue:
 
 
 def is_carry(x: IrValue) -> bool:
-    """Whether x is a loop-carried value as an argument of the loop's body, or a view of all its elements."""
+    """Whether x is an argument of a region of a while loop, or a view of all elements of such an argument."""
     values = list(traced(x, MAY_VIEW | {BARRIER}))
     block = values[-1].owner
     is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
@@ -93,9 +93,9 @@ def is_table(x: IrValue) -> bool:
 
 
 def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values with which x may share memory: x is traced back until `traced_in` finds no more sources.
+    """The values with which x may share memory, found by tracing x back through the ops in `block`.
 
-    The returned values are arguments of `block`, values from outside of it, and new arrays that ops inside it create.
+    They are arguments of `block`, values from outside of it, and new arrays that ops inside it create.
     """
     return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
 
@@ -112,9 +112,10 @@ def is_within(x: IrValue, block: ir.Block) -> bool:
 
 
 def may_be(y: IrValue) -> list[IrValue]:
-    """The operands, loop values or branch results that y may be equal to or a view of, one step back.
+    """The values that y may be equal to or a view of: operands of its op, values of loops, or results of branches.
 
-    Empty if y is a new array that its op creates, or an argument of a function.
+    Only the op that computes y is considered, not those that compute its operands. Returns an empty list if y is a new
+    array that its op creates, or an argument of a function.
     """
     if isinstance(y, ir.BlockArgument):
         loop = y.owner.owner.operation

@@ -28,8 +28,9 @@ _LOAD = 0.1
 def cycles_of_step(additions: int, loads: int) -> float:
     """The estimated cycles of a step that adds products to a tile's sums.
 
-    A CPU starts two multiply-adds and two loads in a cycle. `_LOAD` decides between tiles with equally many additions:
-    in measurements, tiles with fewer loads are faster, above all if two threads share a core.
+    A step is one iteration of the innermost loop. A CPU starts two multiply-adds and two loads in a cycle. `_LOAD`
+    decides between tiles with equally many additions: in measurements, tiles with fewer loads are faster, above all if
+    two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
@@ -130,7 +131,7 @@ class Vectors(Kernel):
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
     def every(self, masks: Sequence[IrValue]) -> IrValue | None:
-        """The mask of the lanes that are in all of `masks`. Returns None if `masks` is empty."""
+        """The mask of the lanes that are in all of `masks`. Returns None (all lanes) if `masks` is empty."""
         return functools.reduce(lambda x, y: self.arith("andi", x, y), masks) if masks else None
 
     def except_for(self, x: IrValue, y: IrValue) -> IrValue:
@@ -140,10 +141,10 @@ class Vectors(Kernel):
     def plus_products(
         self, xs: Iterable[IrValue], ys: Sequence[IrValue], sums: Iterable[IrValue]
     ) -> list[IrValue]:
-        """Adds the products x y, for each x of `xs` and each y of `ys`, to the sums in row-major order.
+        """Adds a product x y to a sum for each x of `xs` and each y of `ys`. Returns the new sums.
 
-        Returns the new sums. `xs` may be a generator that emits each x right before its products, so that x occupies no
-        register earlier.
+        `sums` has the sums for all y and the first x, then those for the second x, and so on. `xs` may be a generator
+        that emits each x right before its products, so that x occupies no register earlier.
         """
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
@@ -190,7 +191,7 @@ class Vectors(Kernel):
         """
         block = 1
         while block < self.width:
-            # Selects `block` lanes of x, then `block` lanes of y, and so on. The lanes in between are the other half.
+            # `at` selects alternate blocks of `block` lanes of x and y. At `at` + `block` are the blocks between them.
             at = [
                 of + m + e
                 for m in range(0, self.width, 2 * block)

@@ -19,8 +19,8 @@ def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, size
     """An array of shape `sizes` in which element i is the sum of `source[v]` over the windows v with `chosen[v] = i`.
 
     `source` and `chosen` have one entry for each window; i is a row-major index. This form is for GPUs, where a scatter
-    would apply its updates in one thread. The result is a sum with one array for each offset in a window. This array
-    has the entries of `source` for the windows that chose the element at this offset, and zeros elsewhere.
+    would apply its updates in one thread. The result is the sum of one array for each offset in a window: the array has
+    the entries of `source` for the windows that chose the element at this offset, and zeros elsewhere.
     """
     places, rank, total = shape(source), range(len(sizes)), None
     numbers = chosen.type

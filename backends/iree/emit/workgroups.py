@@ -6,9 +6,9 @@
       func.func private @name_workgroup(%x, %out, %i) { ... }
     }
 
-The code of a workgroup is a separate function. `compile.py` removes its body while IREE's compiler schedules the
-dispatches, because these phases do not need it; IREE inlines the function later. The ops of the dialect `flow` are
-emitted in generic form, because the MLIR bindings do not define the dialect.
+The code of a workgroup is a separate function. While IREE's compiler schedules the dispatches, the function is only
+declared (`declare_workgroup`), because these phases do not need its body. IREE inlines the function later. The ops of
+the dialect `flow` are emitted in generic form, because the MLIR bindings do not define the dialect.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _WORKGROUP = "_workgroup"
 
 
 _MOST = 2**31
-"""The limit below which numbers that the code reads at run time must be, because they are 32-bit integers."""
+"""All numbers that the code reads at run time must be less than this, because they are 32-bit integers."""
 
 
 class ArrayPart(NamedTuple):
@@ -83,7 +83,7 @@ class SharedNumbers:
 
     @property
     def read(self) -> list[int]:
-        """The numbers that are not constants of the code, which the code therefore reads at run time."""
+        """The numbers that the code reads at run time, because they are not constants of the code."""
         return [n for i, n in enumerate(self.numbers) if i not in self.known]
 
     @property
@@ -106,7 +106,7 @@ class SharedNumbers:
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
     def dynamic(self, read: Sequence[IrValue]) -> list[list[IrValue]]:
-        """For each array, the sizes of its dynamic dimensions. `read` has the run-time values of the numbers."""
+        """For each array, the sizes of its dynamic dimensions. `read` has the numbers that are read at run time."""
         numbers = dict(zip((i for i in range(len(self.numbers)) if i not in self.known), read, strict=True))
         return [[numbers[i] for _, i in sizes if i in numbers] for sizes in self.sizes]
 
@@ -175,7 +175,7 @@ def in_workgroups(
     - `shared`: if it is given, neither the code nor its types depend on `counts` or on the numbers that the code reads
       at run time. `fill` receives all numbers of `shared`.
     """
-    context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
+    context().allow_unregistered_dialects = True  # not reset later, since other code copies and prints the op
     module = module_of(b)
     types = [*(x.type for x in inputs), type_]
     workload, numbers = [], []
@@ -288,7 +288,7 @@ class _Takes(NamedTuple):
 
 
 def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:
-    """Emits the body of the function that a dispatch runs, which calls the workgroup's function `called`."""
+    """Emits the body of the function that a dispatch runs. The body calls the workgroup's function, `called`."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
     arrays = [
