@@ -1,7 +1,7 @@
 """Rewrites of programs that IREE computes correctly but slowly. The folders:
 
     convolutions/, products/, sums/, ops/    emit faster code for convolutions, products, sums and other ops on CPUs
-    loops/                                   make loops faster that the host runs, or that are one dispatch each
+    loops/                                   make loops faster: those that the host runs, and those in a dispatch
     memory/                                  reduce the memory that the program needs
     compile_time/                            reduce the time that IREE's compiler takes
     cuda/                                    emit faster code for NVIDIA's GPUs

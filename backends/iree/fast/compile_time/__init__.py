@@ -1,4 +1,4 @@
-"""Passes that reduce IREE's compile time: elementwise_maps and repeats. runs.py and origins.py are parts of repeats.
+"""Passes that reduce IREE's compile time: elementwise_maps and repeats. The pass repeats uses runs.py and origins.py.
 
-In this folder, a repeat is a sequence of ops that occurs several times in succession, and each occurrence is a copy.
+In this folder, a repeat is a sequence of ops that occurs several times in succession. Each occurrence is called a copy.
 """

@@ -9,8 +9,8 @@ IREE turns each op into a loop nest (`linalg.generic`) and fuses the loop nests 
 its verifier spend time on each op. A map becomes a single loop nest.
 
 If all readers of an op's result are in one map, and the shapes are equal, the op joins this map. IREE would fuse these
-ops anyway, so the kernels and the values do not change. The subtraction in a softmax is an exception: if it is not in a
-map, IREE recognizes the softmax, and then the gradient takes up to 1.7 times as long.
+ops anyway, so the kernels and the values do not change. There is one exception: in a map, the subtraction in a softmax
+keeps IREE from recognizing the softmax. The code for a recognized softmax makes gradients up to 1.7 times as slow.
 
 First, reshapes, broadcasts and conversions of splat constants are folded to splat constants, so that the map contains
 a scalar constant instead of reading an array.
@@ -70,7 +70,10 @@ def _fold(block: ir.Block) -> None:
 
 
 def _number(op: IrOp) -> ir.Attribute | None:
-    """The number that fills the result of an op, if its operand is a splat constant. Returns None if it is unknown."""
+    """The number that fills the result of a view or conversion, if the operand is a splat constant.
+
+    Returns None if the operand is no splat constant, or if the conversion is not folded.
+    """
     (x,), y = op.operands, op.results[0].type
     if _sizes(x.type) is None or _sizes(y) is None or (number := constant_splat(x)) is None:
         return None
@@ -89,7 +92,7 @@ def _drop_unread(block: ir.Block) -> None:
 
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
-    """Divides ops of a block into the groups that become maps. A group has at least two ops, in the block's order."""
+    """Finds the groups of ops in a block that become maps. A group has at least two ops, in the block's order."""
     last_of: dict[ir.Operation, ir.Operation] = {}  # maps each op of a group to the group's last op
     groups: dict[ir.Operation, list[ir.Operation]] = {}
     for op in reversed(list(operations(block))):
@@ -153,7 +156,7 @@ def _map(group: Sequence[IrOp]) -> bool:
 
 
 def _splat(x: IrValue) -> ir.DenseElementsAttr:
-    """The value of a splat constant x, as the value of a scalar constant."""
+    """Returns the value of a scalar constant that is equal to the elements of the splat constant x."""
     number = constant_splat(x)
     assert number is not None, x
     return ir.DenseElementsAttr.get_splat(_scalar(x), number)

@@ -1,13 +1,13 @@
-"""origins: computes a key for each value, its origin, such that IREE merges only values of equal origin.
+"""origins: computes a key for each value, called its origin. IREE merges only values of equal origins.
 
     %y = maximum %x, %x             the origin of %x
     %z = pad %x, %0, low = [0]      the origin of %x
     %c = add %1, %2                 the origin of constants, if %1 and %2 are constants
 
-IREE merges equal ops, folds constants, and may fold an op to its only nonconstant operand. An op with one nonconstant
-operand therefore has the origin of this operand, unless the op certainly computes other numbers, as products and
-kernels do. An op whose operands have several origins, or that certainly computes other numbers, has a new origin. Equal
-ops share this new origin. The hidden number of each mark (`marks.py`) has a separate origin.
+IREE merges equal ops, folds constants, and may fold an op to its only nonconstant operand, as the `pad` above. An op
+with one nonconstant operand therefore has the origin of this operand, unless the op certainly computes other numbers,
+as products and kernels do. An op that certainly does, or whose operands have several origins, has a new origin, which
+equal ops share. The hidden number of each mark (`emit/marks.py`) has an origin of its own.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -4,9 +4,9 @@
     %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
                                                       func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
 
-IREE forms dispatches once for each function, and this takes half of its compile time for host code. `compile.py`
-inlines the functions after dispatches are formed, so that IREE plans the order of dispatches and the memory for the
-whole program.
+IREE forms dispatches once for each function, and this takes half of its compile time for host code. After dispatches
+are formed, `modules/repeats.py` inlines the functions, so that IREE plans the order of dispatches and the memory for
+the whole program.
 
 IREE does not fuse an op in a function with an op outside of it. Therefore the inputs and results of such a function are
 only values that IREE would store in memory in any case, such as operands of kernels.
@@ -41,7 +41,7 @@ SAVED, LEAST_SAVED = 80, 200
 """The fewest ops that one function, and that all functions, must save. Inlining needs a compiler run of 0.1 s."""
 
 _Index = Mapping[ir.Operation, int]
-"""The index of each op in the list of a program's ops without constants."""
+"""Maps each op to its index in the list of all ops of a program except constants."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
@@ -50,7 +50,7 @@ _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 
 
 class Repeat(NamedTuple):
-    """`copies` equal sequences (the copies) of `period` ops, in succession. The first op has the number `start`."""
+    """`copies` equal sequences of `period` ops in succession, called copies. `start` is the index of the first op."""
 
     start: int
     period: int
@@ -58,20 +58,20 @@ class Repeat(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """The number of ops that need not be compiled: those of all copies but one."""
+        """The number of ops that IREE need not compile: those of all copies but one."""
         return self.period * (self.copies - 1)
 
     @property
     def end(self) -> int:
-        """The number of the first op after the last copy."""
+        """The index of the first op after the last copy."""
         return self.start + self.period * self.copies
 
 
 class RepeatFunction(NamedTuple):
-    """The function whose calls replace the copies of a repeat. (i, n) is operand n, or result n, of op i of a copy.
+    """The function whose calls replace the copies of a repeat. A pair (i, n) is operand or result n of a copy's op i.
 
-    - `inner` maps operands that are computed in the copy to the results that they read.
-    - `constants` maps operands that are constants to the ops of the constants.
+    - `inner` maps an operand that an op of the copy computes to this op's result.
+    - `constants` maps an operand that is a constant to the constant op.
     - `inputs` has, for each input of the function, the operands that read it.
     - `outputs` has the results that ops outside of the copy read.
     """
@@ -134,7 +134,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
     op.erase()
 
 
-# ---- where ops repeat --------------------------------------------------------------------------------------------
+# ---- the next functions find the repeats -------------------------------------------------------------------------
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
@@ -236,7 +236,7 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """Among ops `start` to `end` - 1, the repeat with the most copies that cuts no value (`_cuts`). None if all do."""
+    """The repeat in ops `start` to `end` - 1 with most copies that cuts no value (`_cuts`). None if there is none."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -274,13 +274,13 @@ def _is_stored(x: IrValue) -> bool:
     return False
 
 
-# ---- functions ---------------------------------------------------------------------------------------------------
+# ---- the next functions replace the copies of repeats by calls ---------------------------------------------------
 
 
 def _planned(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function. If no function fits all copies, omits the first or last. Returns None if none fits."""
+    """A repeat and its function. If none fits all copies, the first or last one is omitted. None if still none fits."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -326,7 +326,7 @@ def _part(
 
 
 def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
-    """The pair (i, n) such that x is result n of op i of the copy at `start`. None if x is from outside of the copy."""
+    """The pair (i, n) if x is result n of op i of the copy at `start`. None if x is from outside of the copy."""
     if (op := definition(x)) is None:
         return None
     i = index.get(op.operation, -1) - start

@@ -2,11 +2,11 @@
 
     numbers  4 1 2 1 2 1 3   ->   a run from index 1 to 6 (exclusive), of period 2
 
-A run is a maximal part of the sequence in which each number equals the number one period later, and that is at least
-two periods long. A sequence has fewer runs than numbers. A run of period p contains a Lyndon word of length p that
-begins at one of the run's first p indices. The word ends where the next smaller suffix of the sequence begins, in the
-order of the numbers or in the reverse order. From the word, the run extends in both directions as long as the numbers
-equal the numbers one period later.
+A run is a part of the sequence with a period p: it has at least 2 p numbers, each number in it equals the one p indices
+later, if this is in the part, and the part cannot be extended. A sequence has fewer runs than numbers. A run of period
+p contains a Lyndon word of length p that begins at one of the run's first p indices. The word ends where the next
+smaller suffix of the sequence begins, in the order of the numbers or in the reverse order. From the word, the run
+extends in both directions as long as the numbers equal the numbers one period later.
 
 Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The suffixes are ranked by NumPy:
 substrings of 1, 2, 4, ... numbers are ranked in turn. The ranks also give the length of common prefixes.

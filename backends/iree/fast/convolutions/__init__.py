@@ -13,6 +13,6 @@ tile of sums in registers. The code reads its `numbers` at run time. Its `part` 
 In these files, a place is a spatial position in the result of a convolution, and an offset is a position in its window.
 An `ImageTile` covers features and places of a result. A `KernelTile` covers features and offsets, because the gradient
 with respect to a kernel has an element for each offset. `ImageSums` and `KernelSums` choose the best tile.
-`channels_first` supports groups: they only shorten the sums. `_is_fast` and `_least` in convolutions_to_kernels.py
-decide which convolutions get a kernel.
+`channels_first` supports groups, because they only shorten the sums. `_is_fast` and `_least` in
+convolutions_to_kernels.py decide which convolutions get a kernel.
 """

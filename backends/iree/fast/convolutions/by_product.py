@@ -10,7 +10,7 @@ from tiduc.dialect.shapes.types import shape
 
 
 def by_product(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution, as a matrix product. It must have one group and no base dilation."""
+    """Computes a convolution, which must have one group and no base dilation, as a matrix product."""
     features, results, *spatial = c.layout.kernel
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
@@ -19,7 +19,7 @@ def by_product(b: Emitter, c: Convolution) -> Result:
 
 
 def _patches(b: Emitter, c: Convolution) -> IrValue:
-    """The windows of the images as a matrix with a row for each (feature, offset), a column for each (image, place)."""
+    """Returns the windows of the images as a matrix, with rows (feature, offset) and columns (image, place)."""
     (batch, features, *spatial), w = c.layout.input, c.window
     order = [features, batch, *spatial]
     offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]

@@ -1,4 +1,4 @@
-"""channels_first: convolutions with channels first, whose sums are kept in registers, without patches or transposes.
+"""channels_first: convolutions with channels first, with sums in registers and without a matrix of patches.
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
@@ -32,15 +32,18 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of an image that a part reads. They must stay in the level 2 cache while all features are computed."""
+"""The most bytes of an image that a workgroup reads for its part of the result.
+
+The bytes must stay in the level 2 cache while all features are computed.
+"""
 _CHANNELS = 32
 """The most channels that a tile adds before the next tile begins, if channels are the kernel's outer dimension."""
 _TILES_OF_PART = 64
-"""The most tiles, along features, of a part whose tiles do not add all channels at once."""
+"""The most tiles along features in a part, if its tiles do not add all channels at once."""
 _PARTS = 8
 """The number of parts that suffices for all threads. Dividing features into more parts would make the code slower."""
 _STORE = 4
-"""The number of cycles in which a vector of the result is stored."""
+"""The number of cycles that the store of a vector of the result takes."""
 
 
 @cache
@@ -64,11 +67,10 @@ class ImageSums:
     steps: float
 
     def cycles(self, tile: ImageTile) -> float:
-        """The estimated cycles in which all features of a group are computed at the places of a part, with a tile."""
+        """The estimated cycles in which tiles of this size compute all features of a group at the places of a part."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
-        stored = _STORE * (
-            1 if self.features % tile.features == 0 else 2
-        )  # else masks exclude features beyond the group
+        # Stores need masks, and take longer, if the last tile extends beyond the features of the group.
+        stored = _STORE * (1 if self.features % tile.features == 0 else 2)
         return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
 
     def best(self, registers: int) -> ImageTile:
@@ -94,7 +96,10 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The rows of a part: the largest divisor of the number of rows with which a part reads at most `_BLOCK` bytes."""
+    """The number of rows of a part: the largest with which it reads at most `_BLOCK` bytes, or 1 if there is none.
+
+    It divides the number of rows of the result.
+    """
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -104,7 +109,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
 ) -> IrValue:
-    """Emits the dispatch; returns (phases and batch, features, places), or (features, batch, places) if `swapped`."""
+    """Emits the dispatch. Returns y as (phase and image, feature, place), or (feature, image, place) if `swapped`."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
@@ -128,7 +133,7 @@ def _computed(
 
 
 def _last_row(planes: Planes, rows: int) -> int:
-    """The index, in a plane, at which the last `rows` rows begin."""
+    """The index in a plane at which the last `rows` rows of places begin."""
     return (planes.places[0] - rows) * planes.pitch
 
 
@@ -201,8 +206,9 @@ def _channels(c: Convolution, summed: int) -> int:
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
     """The number of output features that one part computes.
 
-    The division by phases, images, groups and rows gives `others` parts. The features of a group are divided further
-    only if this is too few parts for the threads.
+    If a tile adds all channels at once (`blocks` is 1), the features are those of one tile. Otherwise, the division by
+    phases, images, groups and rows gives `others` parts, and features are divided, too, only if these are too few parts
+    for the threads.
     """
     if blocks == 1:
         return tile.features

@@ -1,4 +1,4 @@
-"""`Convolution`: a record of a convolution, with rewrites to equivalent ones. `Result`: its result in any layout."""
+"""`Convolution`: a convolution, and its rewrites to equivalent convolutions. `Result`: its result in any layout."""
 
 import math
 from dataclasses import astuple, dataclass, field, replace
@@ -56,7 +56,7 @@ class Convolution:
     def of(op: IrOp) -> "Convolution":
         """The convolution that an op computes.
 
-        If the kernel is the result of a `reverse` op, reads the op's operand.
+        If a `reverse` op computes the kernel, reads the operand of the `reverse`, and reverses the window.
         """
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
@@ -101,11 +101,12 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """If a `reverse` computes w, an equivalent convolution that reads its operand and reverses the window instead.
+        """Returns an equivalent convolution that reads w where it is in memory.
 
-        A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. If w is a mark
-        (`emit/marks.py`), the value that it copies is read. IREE still does not merge a rematerialized convolution with
-        the original one, because its image is a mark, too.
+        If a `reverse` op computes w, the convolution reads the operand of the `reverse` instead, and reverses the
+        window. A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. If w is a mark
+        (`emit/marks.py`), the convolution reads the value that the mark copies. IREE still does not merge a
+        rematerialized convolution with the original one, because the image is a mark, too.
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
@@ -130,7 +131,7 @@ class Convolution:
     def has_few_places(self) -> bool:
         """Whether the window has more elements than the result has places.
 
-        This is so in the convolution that computes the gradient with respect to a kernel.
+        This is true of the convolution that computes the gradient with respect to a kernel.
         """
         return math.prod(self.places) < math.prod(self.window.sizes)
 
@@ -141,7 +142,7 @@ class Convolution:
         return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
 
     def in_order(self, b: Emitter) -> "Convolution":
-        """`spatial_last`, but the kernel also has its spatial dimensions last, and the window is not reversed."""
+        """Like `spatial_last`, but the kernel has its spatial dimensions last, too, and the window is not reversed."""
         order, kernel = _with_spatial_last(self.layout.kernel)
         spatial = self.layout.kernel[2:]
         w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
@@ -153,9 +154,9 @@ class Convolution:
         """The convolution of w with the kernel x. Returns None if w is dilated or has groups.
 
         `restored` converts its result to the result of this convolution. Element j of w is multiplied by element i of x
-        at place o = i * base - j + low. As o decreases if j increases, the exchanged convolution computes the places in
-        reverse order, and `restored` reverses them. If w is reversed, the exchanged convolution reverses x instead, and
-        the places are in order.
+        at place o, with o * stride = i * base - j + low. As o decreases if j increases, the exchanged convolution
+        computes the places in reverse order, and `restored` reverses them. If w is reversed, the exchanged convolution
+        reverses x instead, and the places are in order.
         """
         if self.groups > 1 or set(self.window.dilation) != {1}:
             return None
@@ -186,7 +187,7 @@ class Convolution:
     def folded(self, b: Emitter) -> "Convolution":
         """A convolution with one spatial dimension less. `unfolded` converts its result to that of this convolution.
 
-        Each place along the first spatial dimension becomes an image of its own. Each offset of the window along this
+        Each place along the first spatial dimension becomes a separate image. Each offset of the window along this
         dimension becomes a channel.
         """
         (batch, features, first, *rest), w = self.layout.input, self.window

@@ -2,7 +2,7 @@
 
     convolution                       is replaced by
 
-    of any images                     a kernel that keeps tiles of sums in registers (channels_first.py)
+    of images, in general             a kernel that keeps tiles of sums in registers (channels_first.py)
     the window has one element        matrix products in tiles (pointwise.py)
     the image is dilated              one convolution of the image without zeros for each phase (phases.py)
     the window exceeds the result     a kernel with vectors along features (toward_kernels.py), or one product of w and
@@ -86,7 +86,7 @@ def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAU
 
 
 def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Computes a convolution by kernels of vectors; returns its result. None if IREE's code is as fast."""
+    """Computes a convolution by kernels of vectors. None if IREE's code is as fast, or no kernel supports it."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     c, (_, batches) = Convolution.of(op), group_counts(op)
@@ -100,7 +100,7 @@ def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _least(c: Convolution, batches: int) -> int:
-    """The number of multiplications below which IREE's code for such a convolution is as fast as kernels."""
+    """The number of multiplications below which IREE's code for a convolution such as c is as fast as kernels."""
     if c.has_holes:
         return _WORK_DILATED
     if max(c.groups, batches) > 1:
@@ -109,7 +109,7 @@ def _least(c: Convolution, batches: int) -> int:
 
 
 def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """Computes a convolution with batch groups, as in the gradient of a depthwise convolution toward its kernel.
+    """Computes a convolution with batch groups, such as the gradient of a depthwise convolution's kernel.
 
     Returns None for volumes, dilated images, feature groups, and batch groups of several images or outputs.
     """
@@ -121,8 +121,8 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 def _is_fast(c: Convolution, registers: Registers) -> bool:
     """Whether IREE's own code is as fast as kernels.
 
-    It is if channels are last, and the convolution is depthwise or its window has one element. On CPUs with AVX-512, it
-    is for most other convolutions with channels last, too.
+    Returns true for images with channels last if the convolution is depthwise, or has one group and a window of one
+    element. Returns true for most other convolutions with channels last on CPUs with AVX-512.
     """
     if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
         return False
@@ -148,8 +148,9 @@ def computed(b: Emitter, c: Convolution) -> Result | None:
 def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
     """Computes a convolution whose window has more elements than the result has places.
 
-    Returns None if the kernels for other convolutions are faster. `by_product` reads a layer's kernel in place.
-    `toward_kernel` copies the kernel in another order, which pays only for small kernels or many images.
+    Returns None if `channels_first` or `by_phases` is faster, or if the image is dilated and cannot exchange roles with
+    the kernel. `by_product` reads a layer's kernel without a copy. `toward_kernel` copies the kernel in another order,
+    which pays only for small kernels or many images.
     """
     features, results, *spatial = c.layout.kernel
     is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed

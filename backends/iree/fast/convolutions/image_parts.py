@@ -38,14 +38,14 @@ class PhaseElements:
 
 @dataclass(frozen=True)
 class ImageTile:
-    """A tile of sums in registers: for each of `features` features, `vectors` vectors with a sum for each place."""
+    """The size of a tile of sums in registers: `features` features, with `vectors` vectors of places for each."""
 
     features: int
     vectors: int
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step. Loads of vectors count twice, because they cross cache lines."""
+        """The estimated cycles of one step. Loads of vectors count twice, because they cross cache lines."""
         return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
@@ -117,7 +117,7 @@ class ImageSizes(NamedTuple, Generic[N]):
 
 
 class _Taken(NamedTuple):
-    """The kernel elements that one phase reads along one dimension: its entries in `PhaseElements`."""
+    """The kernel elements that one phase reads along one dimension: the phase's entries in `PhaseElements`."""
 
     size: SizeLike
     first: SizeLike
@@ -125,10 +125,10 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The indices at which a tile begins.
+    """The indices of a tile: its image, its features, and the first of its places, `t`.
 
-    They are the image, the first channel in x (`of_image`) and in w (`channel`), the features, and the first place `t`.
-    `taken` has the kernel elements that the tile's phase reads, for each dimension of the window.
+    The tile adds channels, of which the first has the index `of_image` in x and `channel` in w. `taken` has the kernel
+    elements that the tile's phase reads, for each dimension of the window.
     """
 
     image: SizeLike
@@ -204,7 +204,7 @@ class ImagePart:
     def before(
         self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
     ) -> list[IrValue]:
-        """The sums of a tile that earlier blocks of channels stored in `out`. Zeros if there is only one block."""
+        """Loads a tile's sums over the earlier blocks of channels from `out`. Returns zeros if there is one block."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
@@ -238,9 +238,9 @@ class ImagePart:
         taken: Sequence[_Taken],
         numbers: Sequence[SizeLike],
     ) -> list[SizeLike]:
-        """The indices of a kernel element.
+        """The indices in w of one of a phase's kernel elements.
 
-        It is the phase's element `numbers[d]` along each dimension d of the window.
+        Along each dimension d of the window, it is element `numbers[d]` of those that the phase reads (`taken[d]`).
         """
         layout = self.form.kernel
         place: list[SizeLike] = [0] * len(layout)
@@ -253,7 +253,7 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
     ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
-        """For each vector of a tile at place t, the stores of the vector: indices in the part, and the mask of lanes.
+        """For each vector of the tile at place t, lists its stores: indices in the part, and a mask of lanes.
 
         If the part omits the places between rows, each vector has two stores, because its last lanes may belong to the
         next row.
@@ -284,9 +284,9 @@ class ImagePart:
 
 
 def _entry(k: Vectors, table: Sequence[int], number: SizeLike) -> SizeLike:
-    """Looks up the entry of a table at index `number`, by a chain of selects.
+    """Emits a chain of selects that looks up the entry of a table at index `number`.
 
-    If all entries are equal, returns an int.
+    If all entries are equal, returns this entry as an int instead.
     """
     if len(set(table)) == 1:
         return table[0]

@@ -2,8 +2,8 @@
 
     y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
 
-Let o = q * base + r. Only offsets j of one residue class contribute to phase r, which is the part of y with this r.
-Each phase is therefore a convolution of x with some kernel elements:
+Let o = q * base + r. Phase r is the part of y with this r. Only offsets j of one residue class contribute to a phase,
+which is therefore a convolution of x with some kernel elements. In this example, the dots are zeros:
 
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .
@@ -78,7 +78,10 @@ def _counts(c: Convolution) -> tuple[int, ...] | None:
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
 ) -> IrValue:
-    """The phases as successive images, each by its own convolution. A phase without kernel elements is zero."""
+    """Computes each phase by a separate convolution, or as zeros if no kernel element contributes to the phase.
+
+    Returns the phases as successive images.
+    """
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
@@ -90,7 +93,7 @@ def _among_zeros(
 
 
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
-    """Joins the phases along a dimension: a window that covers the windows of all phases, and the elements of each.
+    """Returns a window that covers the windows of all phases along a dimension, and the kernel elements of each phase.
 
     The windows of the phases begin at different offsets. If there is only one phase, its own window is returned.
     """
@@ -137,11 +140,14 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
 def _interleaved(
     b: Emitter, parts: IrValue, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
 ) -> Result:
-    """Interleaves the phases to the result. `parts` has the phases as its first dimension, then those with `labels`."""
+    """Interleaves the phases; returns the result of the convolution.
+
+    The dimensions of `parts` have these labels. The phases are the major part of its first dimension.
+    """
     base, rank = c.window.base, c.rank
     sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
     parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])
-    # A spatial dimension of the result consists of its places (major) and its phases (minor).
+    # A spatial dimension of the result has the places of a phase as its major part, and the phases as its minor part.
     of = {label: [rank + i, *([label] if label >= 0 else [])] for i, label in enumerate(labels)}
     names = [BATCH, FEATURES, *range(rank)]
     axes = tuple(names[c.layout.output.index(d)] for d in range(rank + 2))

@@ -27,15 +27,15 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 Pair = tuple[int, int]
-"""Two numbers: for rows and for columns."""
+"""Two numbers: the first is for rows, the second for columns."""
 
 
 @dataclass(frozen=True)
 class Offsets:
     """Maps each offset of a window to the element of a plane that the window reads at this offset.
 
-    `remainders` has the remainders of rows modulo their stride that have planes, and those of columns. Only `pitch`,
-    the distance between rows of a plane, depends on the size of the images.
+    `remainders` has the remainders that `Planes.remainders` returns for rows, and those for columns. Only `pitch`, the
+    distance between rows of a plane, depends on the size of the images.
     """
 
     strides: Pair
@@ -44,7 +44,7 @@ class Offsets:
     pitch: SizeLike | None = None
 
     def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
-        """For an offset of the window, the index of a plane, and the distance in it from the window's start."""
+        """For an offset of the window, the index of a plane, and the distance in this plane from the window's start."""
         assert self.pitch is not None, "the code knows the distance of rows"
         plane: SizeLike = 0
         at: SizeLike = 0
@@ -74,7 +74,7 @@ class Planes:
 
     @staticmethod
     def of(c: Convolution) -> "Planes":
-        """The planes for code that computes a convolution, whose vectors run along places of the result."""
+        """The planes for code that computes a convolution. The vectors of this code run along places of the result."""
         w = c.window
         return _planes(c, c.places, w.sizes, w.strides, w.dilation)
 
@@ -82,15 +82,15 @@ class Planes:
     def of_kernel(c: Convolution) -> "Planes":
         """The planes for code that computes the gradient with respect to a kernel.
 
-        Its vectors run along the window, which is a cotangent. The window and the places exchange roles.
+        The vectors of this code run along the window, which is a cotangent. The window and the places exchange roles.
         """
         w = c.window
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows (d = 0) or columns (d = 1) modulo their stride that have planes.
+        """The remainders, modulo the stride, of the row indices (d = 0) or column indices (d = 1) that windows read.
 
-        They are 0 and multiples of the second entry.
+        The list has 0 and multiples of its second entry.
         """
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
@@ -141,7 +141,7 @@ class Planes:
         return -(-furthest // self.pitch)
 
     def filled(self, b: Emitter, x: IrValue, least: int) -> IrValue:
-        """Computes the planes (batch, features, planes, elements) of the images x, (batch, features, rows, columns)."""
+        """Copies images (batch, features, rows, columns) to planes (batch, features, planes, elements). See `rows`."""
         n, m, *image = shape(x)
         rows = self.rows(least)
         size = rows * self.pitch
@@ -169,9 +169,10 @@ class Planes:
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
     def kept(self, d: int) -> tuple[int, int, int]:
-        """Along dimension d of an image, three counts.
+        """Counts elements along dimension d of an image. Returns three numbers.
 
-        They are the leading elements that no window reads, the zeros before the image, and the elements that are read.
+        They count the leading elements that no window reads, the zeros before the image, and the elements that windows
+        read.
         """
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
@@ -264,8 +265,8 @@ class _PlanesPart:
     ) -> IrValue:
         """Copies elements of a row of the image to `out`, beginning with the q-th element that windows read.
 
-        Copies as many vectors as the stride has columns. If `count` is not None, copies only their first `count`
-        elements.
+        Copies as many vectors as the stride is long. If `count` is not None, copies only the first `count` elements of
+        these vectors.
         """
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
@@ -286,7 +287,7 @@ def _two(values: Sequence[int], fill: int) -> Pair:
 
 
 def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
-    """Creates a `Planes` for a convolution. `roles` has its places and its window's sizes, strides and dilation."""
+    """Creates a `Planes` for a convolution. `roles` has the fields `places`, `sizes`, `strides` and `dilation`."""
     image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
     places, sizes, strides, dilation = (_two(role, 1) for role in roles)
     return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)

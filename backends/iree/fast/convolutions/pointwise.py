@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import shape
 
 
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
-    """Computes a convolution as a matrix product (batch, features, places).
+    """Computes a convolution as a matrix product. Returns the result as (batch, features, places).
 
     Returns None if the window has several elements, if there are groups, or if the product is small. `planes` comes
     from `Planes.of`.
@@ -42,9 +42,9 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
     """Computes the gradient with respect to a kernel whose window has one element, as a matrix product.
 
-    The dimensions of the matrix are in the order of the result. Returns None if the window has several elements, if
-    there are several images, or if the product is small. All arrays have channels first. `planes` comes from
-    `Planes.of_kernel`.
+    The dimensions of the returned matrix are in the order of the convolution's result. Returns None if the window has
+    several elements, if there are several images, or if the product is small. All arrays have channels first. `planes`
+    comes from `Planes.of_kernel`.
     """
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
@@ -55,6 +55,6 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | No
 
 
 def _places(b: Emitter, planes: Planes, x: IrValue, sizes: Sequence[int]) -> IrValue:
-    """The elements of x that windows of one element read, as an array of shape (*sizes, places)."""
+    """Returns the elements of x that windows of one element read, as an array of shape (*sizes, places)."""
     images = b.reshape(x, [*shape(x)[:2], *planes.image])
     return b.reshape(planes.filled(b, images, 0), [*sizes, math.prod(planes.places)])

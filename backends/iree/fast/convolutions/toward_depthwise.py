@@ -33,9 +33,9 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
 
 
 def _tile(planes: Planes, registers: int) -> tuple[int, int]:
-    """The numbers of rows and columns of offsets in a tile: the largest tile whose sums fit into the registers.
+    """Returns the numbers of rows and columns of offsets in the largest tile whose sums fit into the registers.
 
-    They divide the numbers of rows and columns of the window.
+    These numbers divide the numbers of rows and columns of the window.
     """
     by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in planes.sizes)
     tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < registers]
@@ -70,7 +70,7 @@ class _DepthwisePart:
         def tile(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             i, j = k.held(place[0] * form.rows), k.held(place[1] * form.columns)
             sums = self.sums(k, channel, i, j)
-            run = len(sums) if form.columns == columns else form.columns  # number of adjacent sums
+            run = len(sums) if form.columns == columns else form.columns  # the number of adjacent offsets
             for begin in range(0, len(sums), run):
                 first = k.held((i + begin // form.columns) * columns + j)
                 for n in range(0, run, k.width):
@@ -92,10 +92,8 @@ class _DepthwisePart:
             for dj in range(self.form.columns)
         ]
         whole = columns // k.width * k.width
-        images, cotangents = (
-            c.layout.input[1],
-            c.layout.kernel[0],
-        )  # of x and w, the index of the images: 0 or 1
+        # The index of the image dimension, 0 or 1, in x and in w.
+        images, cotangents = c.layout.input[1], c.layout.kernel[0]
 
         def some(
             k: Vectors, image: SizeLike, p: SizeLike, q: SizeLike, sums: Sequence[IrValue]

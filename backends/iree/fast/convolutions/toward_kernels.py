@@ -34,7 +34,7 @@ T = TypeVar("T")
 _STORE = 5
 """The cycles for transposing and storing one vector of a square block."""
 _BLOCK = 512
-"""The most elements (p, q) of each feature that one workgroup copies to a panel."""
+"""The most elements of one feature of the cotangent that one workgroup copies to a panel."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class KernelTile:
 
     @property
     def cycles(self) -> float:
-        """The number of cycles of one step."""
+        """The estimated cycles of one step, which adds one product to each sum of the tile."""
         return cycles_of_step(self.height * self.vectors, self.height + self.vectors)
 
 
@@ -61,8 +61,8 @@ class KernelTile:
 class KernelSums:
     """The sizes of a gradient from which its tile is chosen.
 
-    They are the numbers of features, of channels, of rows and columns of offsets, of terms of a sum (`steps`), and of
-    elements of a vector (`lanes`).
+    The fields are the numbers of features, of channels, of rows and columns of offsets, of terms of a sum (`steps`),
+    and of elements of a vector (`lanes`).
     """
 
     features: int
@@ -125,9 +125,10 @@ def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelS
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
-    """The gradient as (channels, features, offsets) if channels come first in the result, else as a matrix.
+    """Computes the gradient by a dispatch.
 
-    The matrix is (features, channels and offsets).
+    Returns it as (channels, features, offsets) if channels come first in the result, else as a matrix (features,
+    channels and offsets).
     """
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
     sums, tile = _sums(c, planes, b.settings.registers)
@@ -286,8 +287,8 @@ class _GradientPart:
 class _Panels(NamedTuple):
     """The numbers that the copy to panels reads at run time.
 
-    They are the numbers of panels, images and features, and the numbers of elements (p, q) of an image in the cotangent
-    (`places`), in a panel with padding (`filled`), and in a part (`each`).
+    `panels`, `images` and `outputs` are the numbers of panels, images and features. The other fields count the
+    elements (p, q) of an image: in the cotangent (`places`), in a padded panel (`filled`), and in a part (`each`).
     """
 
     panels: SizeLike
