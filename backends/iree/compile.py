@@ -171,7 +171,8 @@ def compile_first(
     - `log`: receives a phrase for each source that says how its compilation ended, or one that the cache was used.
     - `file`: requests an object file, in addition to the module or instead of it. The cache is then not used.
 
-    If IREE accepts no source, raises the error for the last source that was tried, as `compile_module` does.
+    If IREE accepts no source, raises the error for the last source that was tried, as `compile_module` does. Raises
+    `RequestError` if a module is requested for a target for which IREE's runtime loads no modules.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)

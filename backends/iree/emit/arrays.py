@@ -45,7 +45,7 @@ def sizes_of(b: Emitter, x: IrValue) -> list[SizeLike]:
 
 
 def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensorType:
-    """The type of an array of these sizes."""
+    """The type of an array with these sizes. A size that is known only at run time is dynamic in the type."""
     return ir.RankedTensorType.get(_static(sizes), element_type)
 
 
@@ -193,7 +193,7 @@ def scalar_of(b: Emitter, n: SizeLike) -> IrValue:
 def part(
     b: Emitter, x: IrValue, start: Sequence[SizeLike], sizes: Sequence[SizeLike], strides: Sequence[int]
 ) -> IrValue:
-    """The slice of x of these sizes, with a start and a stride for each dimension."""
+    """Slices x: takes `sizes[d]` elements along each dimension d, from `start[d]` on, with the stride `strides[d]`."""
     if not is_dynamic(x.type) and are_known(start) and are_known(sizes):
         ends = [first + (n - 1) * step + 1 for first, n, step in zip(start, sizes, strides, strict=True)]
         return b.slice(x, start, ends, strides)
@@ -213,14 +213,14 @@ def part(
 
 
 def in_shape(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """x reshaped to these sizes."""
+    """Reshapes x to these sizes."""
     if not is_dynamic(x.type) and are_known(sizes):
         return b.reshape(x, sizes)
     return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
 
 
 def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[SizeLike]) -> IrValue:
-    """x broadcast to these sizes. Dimension i of x becomes dimension `dimensions[i]` of the result."""
+    """Broadcasts x to these sizes. Dimension i of x becomes dimension `dimensions[i]` of the result."""
     attributes = {
         "broadcast_dimensions": dims(dimensions),
         "known_nonexpanding_dimensions": dims(range(len(dimensions))),
@@ -238,7 +238,7 @@ def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
 
 
 def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """x reshaped to `type_`. The vector `sizes` holds the sizes of the result at run time."""
+    """Reshapes x to `type_`. The vector `sizes` holds the sizes of the result at run time."""
 
     def reshaped(x: IrValue) -> IrValue:
         of = ir.RankedTensorType.get(type_.shape, element(x))
@@ -248,7 +248,7 @@ def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorTy
 
 
 def repeated(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """An array of these sizes, filled with the scalar x."""
+    """Emits an array of these sizes, filled with the scalar x."""
     if are_known(sizes):
         return b.broadcast_in_dim(x, [], list(sizes))
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
@@ -300,7 +300,7 @@ def _numbers(b: Emitter) -> Kernel:
 
 
 def _static(sizes: Sequence[SizeLike]) -> list[int]:
-    """The sizes as integers for an attribute, with `DYNAMIC` for each size that is known only at run time."""
+    """Returns the sizes as integers for an attribute, with `DYNAMIC` for each size that is known only at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
 

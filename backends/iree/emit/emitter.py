@@ -1,4 +1,4 @@
-"""The table of patterns, by op name, and the emitter that patterns write with."""
+"""The table of patterns by op name, and the emitter with which patterns emit ops."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ PATTERNS: dict[str, list[Registered]] = {}
 
 
 def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names.
+    """Decorator: registers a pattern for ops of these names. `where` says when the pattern applies.
 
     The decorators of `fault.py`, which record the faults that the pattern avoids, must be below this decorator.
     """
@@ -89,7 +89,7 @@ CALLS: dict[str, Pattern] = {}
 
 
 def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for custom calls with these call targets."""
+    """Decorator: registers a pattern for custom calls with these call targets."""
 
     def register(pattern: Pattern) -> Pattern:
         for target in targets:

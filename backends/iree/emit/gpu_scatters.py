@@ -44,7 +44,7 @@ def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
 
 
 def with_rows_added(b: Emitter, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
-    """Returns the table with row k of `new` added to its row `where[k, 0]`, for all k."""
+    """Adds row k of `new` to row `where[k, 0]` of the table, for all k. Returns the new table."""
     kind, constant = element(table), defined_by(table, "stablehlo.constant")
     sums = b.convert(_sums_of_rows(b, where, new), kind)
     if constant is None:

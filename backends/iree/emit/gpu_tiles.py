@@ -1,4 +1,4 @@
-"""`Product`: a matrix product for tiled CUDA kernels. Chooses the tile, and the parts into which sums are divided."""
+"""`Product`: a matrix product for tiled CUDA kernels, and the tiles and divisions of sums that they support."""
 
 import math
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ class Product:
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:
-        """The estimated cycles of the product's kernel, and of the kernel that adds the parts if there are several."""
+        """The estimated cycles of the product's kernel, plus those of the kernel that adds the parts, if any."""
         waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
         product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
         moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)

@@ -108,7 +108,7 @@ class Kernel(Emitter):
         return self.cast(self.element(x, *place), ir.IndexType.get())
 
     def put(self, v: IrValue, x: IrValue, *place: IndexLike) -> IrValue:
-        """A copy of array x with element v at indices `place`."""
+        """Writes element v to array x at indices `place`. Returns the new array."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
     def scalar(self, v: IrValue) -> IrValue:

@@ -1,4 +1,4 @@
-"""`Places`: a scatter as updates of whole rows of a matrix."""
+"""`Places`: describes a scatter as updates of whole rows of a matrix."""
 
 import math
 from collections.abc import Mapping, Sequence

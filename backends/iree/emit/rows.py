@@ -17,7 +17,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 
 def sorted_dimension(op: IrOp) -> int:
-    """The nonnegative index of the dimension along which an op sorts. The op's own attribute may be negative."""
+    """The index of the dimension along which an op sorts, made nonnegative. The default is the last dimension."""
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
     return int(given % len(op.operands[0].type.shape))
 

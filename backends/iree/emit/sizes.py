@@ -98,7 +98,7 @@ def smaller(m: SizeLike, n: SizeLike) -> SizeLike:
 
 
 def broadcast(m: SizeLike, n: SizeLike) -> SizeLike:
-    """The size of two dimensions after they are broadcast together: n if m is 1, else m."""
+    """The size to which two dimensions of sizes m and n are broadcast: n if m is 1, else m."""
     if isinstance(m, int):
         return n if m == 1 else m
     return RunTimeSize(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))

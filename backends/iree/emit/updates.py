@@ -67,7 +67,7 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _may_fold_to(y: IrValue) -> list[IrValue]:
-    """The operands to which IREE may fold the op that computes y, if constants or equal operands allow it."""
+    """The operands that IREE may put in place of y when it folds constants or ops with equal operands."""
     if isinstance(y, ir.BlockArgument):
         return []
     assert isinstance(y, ir.OpResult)
@@ -101,7 +101,7 @@ def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
 
 
 def traced_in(y: IrValue, block: ir.Block) -> list[IrValue]:
-    """`may_be(y)` if y is computed inside `block`. Empty for arguments of `block` and for values from outside of it."""
+    """`may_be(y)` if an op inside `block` computes y. Empty for arguments of `block`, and values from outside of it."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 

@@ -106,9 +106,9 @@ class Vectors(Kernel):
     def store(
         self, v: IrValue, x: IrValue, place: Sequence[SizeLike], mask: IrValue | None = None
     ) -> IrValue:
-        """Array x with vector v written at `place`, along the last dimension.
+        """Writes vector v to array x at `place`, along the last dimension. Returns the new array.
 
-        Masked-off lanes keep the elements of x.
+        Where lanes are masked off, the array keeps its elements.
         """
         operands = v, x, *map(self.index, place), *_given(mask)
         return self.emit(
@@ -116,7 +116,7 @@ class Vectors(Kernel):
         )
 
     def cleared(self, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-        """Array x, of these sizes, overwritten with zeros."""
+        """Overwrites the array x, which has these sizes, with zeros. Returns the new array."""
         zero, *outer, size = self.zeros(), *sizes
         whole = self.held(quotient(size, self.width) * self.width)
 

@@ -118,7 +118,7 @@ class EmitsPart(Protocol):
     """Emits the code that computes one part of an array. The workgroups of a dispatch compute one part each."""
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the code for the part with the indices `place`, which are those of the workgroup."""
+        """Emits the code for one part. `place` has the indices of the workgroup, which are also those of the part."""
 
 
 @dataclass(frozen=True)

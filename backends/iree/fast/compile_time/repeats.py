@@ -35,10 +35,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function. Smaller ones do not pay, since a call takes compile time, too, until it is inlined."""
+"""The fewest ops of a function. Smaller functions do not pay, since calls take compile time until they are inlined."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function, and that all functions, must save. Inlining needs a compiler run of 0.1 s."""
+"""The fewest ops that one function, and that all together, must save, since a compiler run of 0.1 s inlines them."""
 
 _Index = Mapping[ir.Operation, int]
 """Maps each op to its index in the list of all ops of a program except constants."""
@@ -138,7 +138,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
-    """Yields disjoint repeats: the repeat that saves the most ops, and then those of the ops before and after it."""
+    """Yields disjoint repeats: the one that saves the most ops, then those found among the ops before and after it."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:

@@ -55,7 +55,7 @@ def _tiles(registers: int) -> list[ImageTile]:
 
 @dataclass(frozen=True)
 class ImageSums:
-    """The sizes of a convolution from which its tile is chosen.
+    """The sizes of a convolution, from which the size of its tiles is chosen.
 
     `features` is the number of features of a group, `flat` the number of places of a part, and `lanes` the number of
     elements of a vector. `steps` is the number of terms of a sum, averaged over the phases that have terms.
@@ -96,9 +96,9 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The number of rows of a part: the largest with which it reads at most `_BLOCK` bytes, or 1 if there is none.
+    """The number of rows of a part, which divides the number of rows of the result.
 
-    It divides the number of rows of the result.
+    It is the largest with which the part reads at most `_BLOCK` bytes, or 1 if a single row has more bytes.
     """
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]

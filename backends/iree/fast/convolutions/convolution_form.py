@@ -101,7 +101,7 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """Returns an equivalent convolution that reads w where it is in memory.
+        """Returns an equivalent convolution that does not need a reversed copy of the kernel w.
 
         If a `reverse` op computes w, the convolution reads the operand of the `reverse` instead, and reverses the
         window. A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. If w is a mark
@@ -185,10 +185,10 @@ class Convolution:
         return Result(value, tuple(names.get(label, label) for label in y.axes))
 
     def folded(self, b: Emitter) -> "Convolution":
-        """A convolution with one spatial dimension less. `unfolded` converts its result to that of this convolution.
+        """An equivalent convolution with one spatial dimension less.
 
-        Each place along the first spatial dimension becomes a separate image. Each offset of the window along this
-        dimension becomes a channel.
+        `unfolded` converts its result to the result of this convolution. Each place along the first spatial dimension
+        becomes a separate image. Each offset of the window along this dimension becomes a channel.
         """
         (batch, features, first, *rest), w = self.layout.input, self.window
         x = b.transpose(self.x, [batch, features, first, *rest])

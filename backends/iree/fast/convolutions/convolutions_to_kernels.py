@@ -2,15 +2,15 @@
 
     convolution                       is replaced by
 
-    of images, in general             a kernel that keeps tiles of sums in registers (channels_first.py)
-    the window has one element        matrix products in tiles (pointwise.py)
-    the image is dilated              one convolution of the image without zeros for each phase (phases.py)
-    the window exceeds the result     a kernel with vectors along features (toward_kernels.py), or one product of w and
+    of images                         a kernel that keeps tiles of sums in registers (channels_first.py)
+    whose window has one element      matrix products in tiles (pointwise.py)
+    whose image is dilated            one convolution of the image without zeros for each phase (phases.py)
+    whose window exceeds the result   a kernel with vectors along features (toward_kernels.py), or one product of w and
                                       the windows of x (by_product.py)
     with batch groups                 a kernel for gradients of depthwise convolutions (toward_depthwise.py)
     of volumes                        a convolution of images (`Convolution.folded`)
 
-IREE's code takes up to this many times as long as these kernels:
+IREE's code takes up to this many times as long as these kernels, in these cases:
 
     16          channels come first
     30          volumes
@@ -134,7 +134,7 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
-    """Computes a convolution without batch groups by kernels of vectors. Returns None if there are too many phases."""
+    """Computes a convolution without batch groups by kernels of vectors. Returns None if `by_phases` returns None."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)

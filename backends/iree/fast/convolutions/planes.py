@@ -136,7 +136,10 @@ class Planes:
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
-        """The number of rows that a plane must have so that code can read all places, and at least `least` of them."""
+        """The number of rows that a plane needs so that windows can be read at all places.
+
+        The places include those between rows. If there are fewer than `least`, windows can be read at `least` places.
+        """
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 

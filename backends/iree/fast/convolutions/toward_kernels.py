@@ -59,7 +59,7 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """The sizes of a gradient from which its tile is chosen.
+    """The sizes of a gradient, from which the size of its tiles is chosen.
 
     The fields are the numbers of features, of channels, of rows and columns of offsets, of terms of a sum (`steps`),
     and of elements of a vector (`lanes`).
