@@ -25,7 +25,7 @@ __all__ = ["legalize_for_iree"]
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use: the pipeline is slow to import, and the process in `modules/process.py` does not need it.
+    # The pipeline is imported on first use, because its import is slow, and `modules/process.py` does not need it.
     if name == "legalize_for_iree":
         return import_module("tiduc.backends.iree.pipeline").legalize_for_iree
     raise AttributeError(f"module 'tiduc.backends.iree' has no attribute {name!r}")

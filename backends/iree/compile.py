@@ -196,7 +196,7 @@ def compile_first(
         try:
             ended = _ended(source, target, compiler, limits, stop, reruns, file)
         except CompileError as refused:
-            # Raised if a rewrite of IREE's IR that corrects the program failed, or by `file.check`.
+            # Either `file.check` failed, or a rewrite of IREE's IR without which results would be wrong.
             error = refused
         else:
             if ended.code == 0 and (ended.output or (file is not None and file.is_made)):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tiduc.dialect import progress
 
-_EVERY = 0.3  # seconds between reads of the files
+_EVERY = 0.3  # the seconds between two reads of the compiler's files
 
 _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-stream-encode-device-tensors",

@@ -95,7 +95,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
-        )  # `first` and `second` keep the modules alive, which the modules' ops do not
+        )  # without these references, the modules would be freed while their ops are read
         formed_at: dict[str, list[_Formed]] = {}
         for op in _found(first, _REGIONS):
             inside = [inner for inner in of_host(op) if inner.name not in _SHARED]

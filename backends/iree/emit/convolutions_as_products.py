@@ -26,7 +26,7 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most products that replace a convolution: min(elements of the window, spatial places of the result)."""
+"""The most products that replace a convolution: one for each element of the window, or for each place of the result."""
 
 
 def has_one_place(op: IrOp) -> bool:

@@ -12,7 +12,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
-"""The fewest multiplications of a product that is rewritten. A smaller product takes less time than a start."""
+"""The fewest multiplications of a product that is rewritten. Smaller products take less time than their start."""
 
 NARROWEST = 16
 """The fewest rows, columns or terms of a product that is rewritten. IREE has other code for products with vectors."""
@@ -71,7 +71,7 @@ class Product:
     rows: int
     columns: int
     terms: int
-    half: bool = False  # operands of f16 or bf16
+    half: bool = False  # whether the operands are f16 or bf16
 
     @staticmethod
     def of(op: IrOp) -> "Product | None":

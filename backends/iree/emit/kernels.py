@@ -27,7 +27,7 @@ KERNEL = "flow.dispatch.region"
 
 _INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
 _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
-"""The codes of float predicates in the dialect `arith`. These predicates are ordered: they are false for NaN."""
+"""The codes of predicates on integers and on floats in the dialect `arith`. Those on floats are false for NaN."""
 
 
 class Kernel(Emitter):

@@ -20,7 +20,7 @@ _KINDS: dict[str, type[np.generic]] = {
     **{f"i{n}": np.dtype(f"int{n}").type for n in _WIDTHS},
     **{f"ui{n}": np.dtype(f"uint{n}").type for n in _WIDTHS},
 }
-"""NumPy's types for the element types on which NumPy and StableHLO round, or wrap around, alike."""
+"""The NumPy types of the element types for which arithmetic rounds, or wraps around, in NumPy as in StableHLO."""
 
 _ARITHMETIC: dict[str, Callable[..., np.generic]] = {
     "stablehlo.add": operator.add,
@@ -60,7 +60,7 @@ def known_number(
             return None
         with np.errstate(all="ignore"):
             number = function(*operands)
-    # NumPy's quotient of integers is a float, StableHLO's is an integer.
+    # A quotient of integers is not folded, because it is a float in NumPy, but an integer in StableHLO.
     return number if type(number) is kind and math.isfinite(number) else None
 
 

@@ -27,7 +27,7 @@ def marked(b: Emitter, x: IrValue) -> IrValue:
     """A copy of an array of any type and shape. IREE never merges the copy with another array."""
     sizes, hidden = sizes_of(b, x), b.hidden()
     zero = b.constant(0, hidden)
-    # A select with a scalar condition would choose one of two arrays without copying it.
+    # The condition is an array, because a select with a scalar condition would return x without copying it.
     numbers, zeros = repeated(b, hidden, sizes), repeated(b, zero, sizes)
     return b.select(b.compare(numbers, zeros, "GE"), x, _converted(b, numbers, zeros, x))
 

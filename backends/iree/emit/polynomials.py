@@ -85,7 +85,7 @@ def with_sign(b: Emitter, y: IrValue, x: IrValue) -> IrValue:
 
 def exponential_parts(b: Emitter, x: IrValue) -> Powers:
     """Computes the parts of e^x. x is first clamped to [-746, 710]: e^x is 0 for smaller x, infinite for larger x."""
-    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which is unchanged
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # comparisons with NaN are false
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
     r = x

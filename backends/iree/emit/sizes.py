@@ -60,7 +60,7 @@ class RunTimeSize:
 
 
 SizeLike = int | RunTimeSize
-"""A size: an integer, or a number that is known only at run time."""
+"""The type of sizes: an integer if the size is static, and otherwise a `RunTimeSize`."""
 
 
 N = TypeVar("N", bound=SizeLike, covariant=True)

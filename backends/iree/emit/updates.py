@@ -20,7 +20,7 @@ COMPUTED = FUNCTIONS | PRODUCTS
 """Ops whose result IREE never folds to an operand."""
 
 CALL_OPS = ("func.call", "stablehlo.composite")
-"""Ops whose results come from a callee."""
+"""Ops that call a function, which computes their results."""
 
 
 def updated(op: IrOp) -> range:

@@ -12,7 +12,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
-"""The most elements of a window for which callers use `spread_windows`, which adds one array for each of them."""
+"""The most elements of a window for which callers use `spread_windows`: it adds one array for each element."""
 
 
 def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:

@@ -221,7 +221,7 @@ def declare_workgroup(code: IrOp) -> tuple[str, str]:
     """Replaces the workgroup's function in an executable by a declaration. Returns the function's name and text."""
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
-    # With local scope, the text has no aliases such as `#loc1`, which the file that it is written to does not define.
+    # With local scope, the text has no aliases such as `#loc1`, whose definitions would be outside of the text.
     text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
     name = symbol(function)
     attributes = {each: function.attributes[each] for each in function.attributes}

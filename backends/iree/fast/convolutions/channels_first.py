@@ -186,7 +186,7 @@ def _planned(
         pitch=planes.pitch,
         tiles=tiles,
         last=last,
-        elements=0,  # the size of planes, not known yet
+        elements=0,  # the size of a plane, which `_computed` sets later
         places=planes.places[0] * columns,
     )
     return form, sizes

@@ -112,8 +112,8 @@ class Convolution:
         w = self.w if reshape is None else reshape.operands[0]
         reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
         if reverse is not None:
-            # The reversed dimensions as negative indices. The reshape must not change the sizes of these dimensions or
-            # of the dimensions after them.
+            # The reversed dimensions are counted from the end, because the reshape may change the rank. It must not
+            # change the sizes of these dimensions, or of those after them.
             ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
             places = {len(shape(self.w)) + d for d in ends}
             spatial = self.layout.kernel[2:]

@@ -45,7 +45,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**20
-"""The number of multiplications below which IREE's own code is as fast."""
+"""The number of multiplications below which IREE's own code is as fast as kernels."""
 
 _FEW_WINDOWS = 1 / 8
 """`by_product` is faster if the number of windows is at most this number times the features of the result."""
