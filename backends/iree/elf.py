@@ -16,7 +16,7 @@ _SYMBOLS, _FUNCTION = 2, 2
 class Elf:
     """Facts about an ELF file: the machine, such as `arm`, the word size in bits, and sizes in bytes.
 
-    `code`, `constants` and `variables` are the total sizes of the sections of each kind. `functions` maps the name of
+    `code`, `constants` and `variables` are the total sizes of the sections of these kinds. `functions` maps the name of
     each function to its size.
     """
 
@@ -59,7 +59,7 @@ def read_elf(data: bytes) -> Elf:
 def _functions(
     data: bytes, order: str, wide: bool, sections: list[tuple[int, ...]]
 ) -> Iterator[tuple[str, int]]:
-    """Yields the name and the size in bytes of each function in the symbol table."""
+    """Yields the name and the size in bytes of each function in the symbol table, except functions of size 0."""
     for section in sections:
         if section[1] != _SYMBOLS:
             continue

@@ -333,7 +333,7 @@ def rewrite(
 
 
 def module_of(b: Emitter) -> IrOp:
-    """The module in which an emitter emits."""
+    """Returns the module that contains the emitter's insertion point."""
     op: IrOp = b.place.block.owner
     while op.name != "builtin.module":
         assert op.parent is not None, "the emitter emits in a module"

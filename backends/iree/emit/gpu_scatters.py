@@ -31,9 +31,9 @@ _MOST = 2**13
 
 
 def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
-    """Whether `with_rows_added` should replace a scatter: one that adds floats on CUDA, with a suitable row count.
+    """Whether `with_rows_added` should replace a scatter: one on CUDA that adds floats to a table of static shape.
 
-    `table` is the operand of the scatter; `updates` is the number of updated rows.
+    `table` is the operand of the scatter. `updates` is the number of updates, which must be from `_FEWEST` to `_MOST`.
     """
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":

@@ -101,8 +101,8 @@ class Product:
     def _is_divided(self, tile: GpuTile) -> bool:
         """Whether kernels with this tile can compute the product.
 
-        IREE pads f32 tiles, but not tiles for tensor cores. These must divide the rows and columns, and the product
-        must have no batch dimensions.
+        IREE pads f32 tiles, but not tiles for tensor cores. Tiles for tensor cores must therefore divide the rows and
+        columns. They do not support batch dimensions, either.
         """
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)

@@ -88,7 +88,7 @@ class Kernel(Emitter):
         )
 
     def any(self, conditions: Iterable[IrValue]) -> IrValue:
-        """Whether one of the conditions holds."""
+        """Whether at least one of the conditions holds."""
         return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
 
     def not_(self, condition: IrValue) -> IrValue:

@@ -55,7 +55,7 @@ class Rows:
         return k.element(first)
 
     def in_order(self, b: Emitter, places: IrValue) -> list[IrValue]:
-        """The results of the sort: row r of a result has the operand's elements at the indices `places[r]`.
+        """The results of the sort: row r of a result has the elements of row r of the operand at `places[r]`.
 
         `places` may have fewer columns than the operands, if only the first elements of each row are needed.
         """
@@ -97,7 +97,7 @@ def _is_iota(x: IrValue, dimension: int) -> bool:
 
 
 def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
-    """The index of each element of x along a dimension."""
+    """Emits an i32 array that holds, for each element of x, the index of the element along a dimension."""
     i32 = signless(32)
     if is_dynamic(x.type):
         return arrays.computed(

@@ -162,7 +162,7 @@ def _kinds(ops: Sequence[IrOp]) -> list[int]:
 
 
 def _may_repeat(op: IrOp) -> bool:
-    """Whether an op may be in a function: it has results, no side effects, and static shapes."""
+    """Whether an op may be in a function: no call, control flow, collective or side effect; results of static shape."""
     if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
     return not has_dynamic_shape(op)

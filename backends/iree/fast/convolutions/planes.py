@@ -144,7 +144,10 @@ class Planes:
         return -(-furthest // self.pitch)
 
     def filled(self, b: Emitter, x: IrValue, least: int) -> IrValue:
-        """Copies images (batch, features, rows, columns) to planes (batch, features, planes, elements). See `rows`."""
+        """Copies images (batch, features, rows, columns) to planes (batch, features, planes, elements).
+
+        `least` is the argument of `rows`.
+        """
         n, m, *image = shape(x)
         rows = self.rows(least)
         size = rows * self.pitch
@@ -243,9 +246,9 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
-        """Copies a row of the image to `out`, to the planes from index `plane` on.
+        """Copies a row of the image to `out`, and divides its elements among the planes from index `plane` on.
 
-        The row begins at `at` in each plane.
+        In each of these planes, the row begins at index `at`.
         """
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
