@@ -5,7 +5,7 @@
     def add(b, op): ...
 
 docs/iree.md lists these records. Most records name a witness, a program on which a test expects IREE without tiduc to
-fail. `test/sweep/faults.py` prints the records that the installed IREE no longer needs.
+fail. `test/sweep/faults.py` prints the faults that the installed IREE no longer has.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Record:
 
 
 MODULES, VM_CODE = "whole modules", "VM code"
-"""The values of `Record.where` for passes and for edits of VM code."""
+"""The values of `Record.where` for passes on modules, and for edits of VM code."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
 """The faults that each pattern, pass or edit of VM code works around, in the order of decorators."""
@@ -78,7 +78,7 @@ def _fault(
 
 wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
 missing = partial(_fault, "missing")
-"""Decorators that record a fault of the kind that their name says, for the function that works around it."""
+"""Decorators of the function that works around a fault. Each records a fault of the kind that its name says."""
 
 
 def slow(text: str, row: str) -> Callable[[_Function], _Function]:

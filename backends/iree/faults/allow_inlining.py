@@ -3,8 +3,8 @@
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 
 IREE does not inline a function that has both attributes. Its pass `iree-util-ipo` should merge inputs that are equal in
-all calls, but looks only at the last call: it merges two inputs even if they differ in earlier calls. The functions
-that the later pass `repeats` creates have both attributes, but their inputs differ from each other in all calls.
+all calls, but looks only at the last call: it merges two inputs even if they differ in earlier calls. The later pass
+`repeats` adds functions that have both attributes; these are safe, because their inputs differ in all calls.
 """
 
 from torch_mlir import ir
@@ -22,10 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 )
 @stage
 def allow_inlining(module: ir.Module | IrOp) -> int:
-    """Lets IREE inline all functions of a module, in place.
-
-    Returns the number of functions whose attributes changed.
-    """
+    """Removes the attribute `no_inline` from all functions of a module. Returns the number of changed functions."""
     kept = [op for op in functions_in(module) if NEVER_INLINED in op.attributes]
     for op in kept:
         del op.attributes[NEVER_INLINED]

@@ -1,7 +1,7 @@
 """Computes sine, cosine and tangent of f32 accurately, on targets other than CPUs.
 
-On CUDA, IREE subtracts a multiple of pi / 2 from the argument as a single product, so errors grow with the argument.
-SPIR-V's functions have errors of 2^-11 and more.
+On CUDA, IREE subtracts a multiple of pi / 2 from the argument, computed as one rounded product, so errors grow with the
+argument. SPIR-V's functions have errors of 2^-11 and more.
 
 Here, all arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, pi / 2 is divided into a
 sum of four numbers, whose multiples are subtracted one after the other; the first three products are exact (Cody and
@@ -37,7 +37,10 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the function by a range reduction and polynomials in f32; tan is sin / cos. Returns None for f64."""
+    """Computes the function by a range reduction and polynomials in f32. Computes tan as sin / cos.
+
+    Returns None for f64 and complex types.
+    """
     given = op.operands[0]
     if (
         not is_float(given) or bits(given) == 64
@@ -78,9 +81,9 @@ def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """Computes `_reduced` of |x| for |x| >= 2^13. The argument is the bits of the float x, as i32.
+    """Computes the results of `_reduced` for |x| >= 2^13, without the sign of x. The argument is the bits of x, as i32.
 
-    The fraction |x| / (2 pi) modulo 1 has 64 bits here: the upper 32 bits in `first`, the lower 32 bits in `second`.
+    |x| / (2 pi) modulo 1 is computed as a fraction of 64 bits: `first` has the upper 32 bits, `second` the lower ones.
     """
     f32 = ir.F32Type.get()
     exponent = b.and_(b.shift_right_logical(x, 23), 0xFF)
@@ -107,7 +110,7 @@ def _word(b: Emitter, number: IrValue, shift: IrValue, i: int) -> IrValue:
 
 
 def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
-    """Looks up `words[number]`, for a number of at most 4, by selects."""
+    """Computes `words[number]` by selects. The number must be at most 4."""
     y = b.constant(words[0], number)
     for i, word in enumerate(words[1:5], 1):
         y = b.select(b.compare(number, i, "EQ"), b.constant(word, number), y)
@@ -115,9 +118,9 @@ def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
 
 
 def _high(b: Emitter, m: IrValue, word: IrValue) -> IrValue:
-    """The upper half of the 64-bit product of m and a 32-bit word, where m < 2^24.
+    """Computes the upper half of the 64-bit product of m and a 32-bit word, where m < 2^24.
 
-    It is computed from products of halves, which have at most 32 bits.
+    Uses products of the halves of both numbers, because these products have at most 32 bits.
     """
     right, left = b.shift_right_logical, b.shift_left
     m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)

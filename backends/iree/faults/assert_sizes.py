@@ -65,7 +65,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
 
 
 def _is_dynamic(op: IrOp) -> bool:
-    """Whether a result of an op has dynamic dimensions. For a function, whether one of its inputs has."""
+    """Whether a result of an op has dynamic dimensions. If the op is a function, whether one of its inputs has any."""
     values = (
         op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
     )
@@ -82,7 +82,7 @@ def _refuse_contradiction(placed: Placed) -> None:
 
 
 def _described(function: FunctionSizes, placed: Placed) -> str:
-    """The message of an assertion: the op, the relation that it needs, and the sizes."""
+    """The message of an assertion. It names the op, the relation that the op needs, and the sizes."""
     check, names = placed.check, {x: function.name_of(i) for i, x in enumerate(function.inputs)}
 
     def atom(i: int) -> str:
@@ -118,7 +118,7 @@ WORDS = {
 
 
 class _Assertions:
-    """Emits assertions at one insertion point. Each size is read only once for all of these assertions."""
+    """Emits the assertions at one insertion point. A size that several of these assertions need is read only once."""
 
     def __init__(self, function: FunctionSizes, b: Emitter) -> None:
         self._function, self._atoms = function, function.atoms
@@ -144,14 +144,14 @@ class _Assertions:
         a, b = self._form(check.a), self._form(check.b)
         if check.relation == AT_MOST:
             return self._k.at_most(a, b)
-        # If sizes are broadcast, a size of 1 is allowed, too: for the first operand, or for either operand.
+        # A broadcast also allows a size of 1: BROADCAST for the first operand, BROADCASTABLE for either operand.
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[SizeLike], most: int) -> IrValue:
-        """The condition that the product of sizes is at most `most`.
+        """Emits the condition that the product of `sizes` is at most `most`.
 
-        `most` is divided by each size, because the product of the sizes may overflow.
+        Divides `most` by each size, because the product of the sizes may overflow.
         """
         left: SizeLike = most
         for n in sizes:

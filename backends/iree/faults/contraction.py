@@ -1,4 +1,4 @@
-"""Patterns for dot_general, convolution and batch_norm_grad: empty sums, and complex or grouped convolutions."""
+"""Patterns for dot_general, convolution and batch_norm_grad, for the forms that IREE rejects or computes wrongly."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,10 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Rewrites a convolution into forms that IREE compiles correctly. The decorators above name the cases."""
+    """Rewrites a convolution so that IREE compiles it correctly. The decorators above name the cases.
+
+    Returns None if the op itself remains, perhaps changed in place.
+    """
     type_ = op.results[0].type
     _reverse_kernel(b, op)
     _widen_depthwise(b, op)
@@ -79,7 +82,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _widen_depthwise(b: Emitter, op: IrOp) -> None:
     """Converts the operands of a depthwise convolution, in place, to the element type of the result.
 
-    IREE requires a kernel of this type, but would remove the conversion of the kernel again. A barrier prevents this.
+    IREE requires a kernel of this type. It would remove the conversion of the kernel, but a barrier prevents this.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:
@@ -99,7 +102,7 @@ def _reverse_kernel(b: Emitter, op: IrOp) -> None:
 
 
 def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Returns 0 as the result if the result or an operand has no elements. Returns None otherwise."""
+    """Returns zeros for the result of an op if the result or an operand has no elements, else None."""
     arrays = *op.operands, *op.results
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)
     return [b.constant(0, op.results[0].type)] if is_empty else None

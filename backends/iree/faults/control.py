@@ -1,4 +1,4 @@
-"""Patterns for loops, conditionals, barriers, custom calls and process ids."""
+"""Patterns for loops, conditionals, barriers, custom calls, process ids and random numbers."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
     *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
 }
-"""Targets of custom calls that are hints to other compilers. Their results equal their operands."""
+"""Targets of custom calls that are hints to other compilers. The results of such a call equal its operands."""
 
 _PYTHON = "ffi_python"
-"""A part of the targets of JAX's callbacks, such as `xla_ffi_python_cpu_callback`."""
+"""A substring of the targets of JAX's callbacks, such as `xla_ffi_python_cpu_callback`."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _ABSORBING = {"stablehlo.and": False, "stablehlo.or": True}
-"""For each boolean op, the operand that determines the result whatever the other operand is."""
+"""For each boolean op, the value of one operand that determines the result, whatever the other operand is."""
 
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results are not constant for IREE, even if all their operands are."""
@@ -115,9 +115,9 @@ def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "dynamic/barrier",
 )
 def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Copies operands that are loop-carried values, or that IREE may fold to loop-carried values, in place.
+    """Copies, in place, operands that are loop-carried values, or that IREE may fold to loop-carried values.
 
-    For dynamic shapes, tells IREE the sizes of the results.
+    For dynamic shapes, replaces the barrier by one that tells IREE the sizes of its results. Returns None otherwise.
     """
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and may_be_carry(x):
@@ -134,7 +134,7 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Copies the constant arrays that branches return, in place, if a branch returns one array twice. Returns None.
 
-    Views of one array count as the array.
+    A view of an array counts as that array.
     """
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
@@ -144,14 +144,14 @@ def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _viewed(x: IrValue) -> IrValue:
-    """The array of which a value is a view. Returns the value itself if it is not a view."""
+    """Returns the array of which a value is a view, or the value itself if it is not a view."""
     array: IrValue
     *_, array = traced(x, VIEWS)
     return array
 
 
 def _is_known(op: IrOp) -> bool:
-    """Whether an op depends on constants alone, so that IREE may compute it when the module is loaded."""
+    """Whether an op depends on constants alone. IREE may then compute the op when the module is loaded."""
     values = reached(read_by(op), behind)
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
@@ -191,15 +191,15 @@ def _separated(b: Emitter, op: IrOp) -> None:
         if x in here and len(list(x.uses)) > 1:
             (stored,) = b.barrier(
                 x
-            )  # after the earlier loop, so that the copy is not scheduled with the op of x
+            )  # the barrier is after the earlier loop, so that the copy is not scheduled with the op of x
             op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
 def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
-    """If two or more carries have several dynamic dimensions, copies their initial values, in place.
+    """If two or more carries have several dynamic dimensions each, copies their initial values, in place.
 
-    The compiler puts the new values of these carries into one buffer. It does not prove that a carry and its new value
-    have equal sizes, and therefore reads one array in place of the other.
+    Without the copies, the compiler puts the new values of these carries into one buffer. It cannot prove that a carry
+    and its new value have equal sizes, and therefore reads one array in place of the other.
     """
     arrays = [i for i, x in enumerate(op.operands) if list(x.type.shape).count(_DYNAMIC) > 1]
     if len(arrays) > 1:
@@ -210,8 +210,8 @@ def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
 def _without_tables(b: Emitter, op: IrOp) -> None:
     """Copies the constant arrays among the operands of a loop or a terminator, in place.
 
-    The compiler requires that all arrays that a carry or a result of a branch may be are in one kind of memory.
-    Constants are in another kind of memory than arguments and results.
+    A carry, or the result of a conditional, may be one of several arrays. The compiler requires these arrays to be in
+    one kind of memory, but constants are in another kind of memory than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):

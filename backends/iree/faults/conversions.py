@@ -1,4 +1,4 @@
-"""Patterns for convert and bitcast_convert: saturation, 8-bit floats, complex types, and scalars on the host."""
+"""Patterns for convert and bitcast_convert, for the types and scalars that IREE converts wrongly or rejects."""
 
 from collections.abc import Sequence
 
@@ -41,9 +41,9 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 )
 @missing("On SPIR-V, integers cannot be converted to bf16; tiduc converts by way of f32.", "vulkan/convert")
 def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Emits a conversion that saturates if the result is of integers, and that goes through f32 if IREE needs it to.
+    """Emits a conversion of floats to integers that saturates. Emits other conversions in a form that IREE supports.
 
-    Returns None if IREE's conversion is right.
+    Returns None if IREE's own conversion is right.
     """
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
@@ -60,7 +60,11 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
-    if str(element(x)) not in ("bf16", "f32", "f64"):  # most bounds exceed the range of f16, but not of f32
+    if str(element(x)) not in (
+        "bf16",
+        "f32",
+        "f64",
+    ):  # most integer bounds exceed the range of f16, but not of f32
         x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
@@ -77,7 +81,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
-    """Whether integers are converted to bf16 on a target that has no such conversion."""
+    """Whether the target may lack the conversion of x to `type_`, because x has integers and `type_` is of bf16."""
     lacks = b.cpu or b.settings.spirv
     return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
 
@@ -89,9 +93,9 @@ def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
-    """Whether the conversion of a scalar integer to a float needs a barrier before it to compile.
+    """Whether a conversion is one of a scalar integer to a float that compiles only if a barrier comes before it.
 
-    The host computes loop counters, but some of these conversions are missing in the code of the host.
+    The host computes loop counters, but IREE's code for the host lacks some of these conversions.
     """
     to = str(element(type_))
     if type_.rank or not _is_signed(x) or not is_float(type_) or to == "f32":
@@ -113,9 +117,9 @@ def _is_signed(x: IrValue) -> bool:
     upstream="https://github.com/openxla/stablehlo/pull/2989",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Bitcasts from or to a complex type by an array of its parts, which has a trailing dimension of size 2.
+    """Bitcasts from or to a complex type by way of an array of its parts, which has a trailing dimension of size 2.
 
-    Returns None if the types of the operand and the result are real.
+    Returns None if both the operand and the result are real.
     """
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
@@ -138,9 +142,10 @@ def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
 
 
 def _bits_to(b: Emitter, x: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """Bitcasts x to `type_`, of equal total size, even if the widths of elements and the ranks differ arbitrarily.
+    """Bitcasts x to `type_`, whose elements may have another width. Both types have equally many bits.
 
-    StableHLO's bitcast splits an element along a new last dimension, or merges the last dimension.
+    StableHLO's bitcast splits each element along a new last dimension, or merges the elements along the last dimension.
+    Reshapes before and after the bitcast therefore adapt the ranks.
     """
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))

@@ -3,11 +3,12 @@
     %y = pad %x, %v                    %m = a mark of %v;  %y = pad %x, %m
     %z = pad %a, %v            ->      %n = a mark of %v;  %z = pad %a, %n
 
-IREE lowers a pad to a fill of the whole result, which is then updated in place. It merges equal fills, including the
-fills of splat constants, and then copies or repeats the merged fill for each update. But the value of a fill has at
-most 32 bits. For 64-bit numbers other than 0, IREE runs a dispatch instead of a fill, and does not copy its result.
-Then all updates, and equal splat constants, share one array. With the order of dispatches that tiduc requests
-(`targets.IN_ORDER`), and in branches, values are silently wrong; otherwise, IREE rejects the program.
+A mark of %v is a copy of %v that IREE never merges with another value. IREE lowers a pad to a fill of the whole result,
+which is then updated in place. It merges equal fills, including the fills of splat constants, and then copies or
+repeats the merged fill for each update. But the value of a fill has at most 32 bits. For 64-bit numbers other than 0,
+IREE runs a dispatch instead of a fill, and does not copy its result. All updates, and equal splat constants, then share
+one array. With the order of dispatches that tiduc requests (`targets.IN_ORDER`), and in branches, values are silently
+wrong; otherwise, IREE rejects the program.
 
 IREE pads the operands of a reduce_window with its initial values in the same way.
 """
@@ -40,7 +41,7 @@ from tiduc.dialect.shapes.types import bits
 def distinguish_fills(module: ir.Module) -> None:
     """Replaces, in place, each padding value of 64 bits or more by a mark of it, unless the value is zero.
 
-    This does not depend on whether two padding values are equal, because IREE may find later that they are.
+    Does this even if no two padding values are known to be equal, because IREE may find later that they are.
     """
     for op in outer_first(module.operation):
         for i in _numbers(op):
@@ -50,7 +51,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
 
 def _numbers(op: IrOp) -> Iterator[int]:
-    """Yields the operand indices of the values with which IREE pads operands of an op."""
+    """Yields the indices of those operands of an op with whose values IREE pads other operands."""
     if op.name == "stablehlo.pad":
         yield 1
     elif op.name == "stablehlo.reduce_window" and window_of(op) != window_of(op).unpadded():
@@ -58,7 +59,7 @@ def _numbers(op: IrOp) -> Iterator[int]:
 
 
 def _is_zero(x: IrValue) -> bool:
-    """Whether x is the constant +0. It may also be a part of a complex number, if this part is the constant +0."""
+    """Whether x is the constant +0. True also for `real (complex %a, %b)` if %a is +0; likewise for `imag` and %b."""
     part = x.owner
     if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

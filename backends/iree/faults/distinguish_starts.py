@@ -1,4 +1,4 @@
-"""distinguish_starts: copies the first operand of a concatenation if an earlier one may begin with an equal array.
+"""distinguish_starts: copies the first operand of a concatenation if an earlier one may have an equal first operand.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %m = a mark of %p (`marks.py`);  %y = concatenate %m, %r

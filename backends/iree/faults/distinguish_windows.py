@@ -1,7 +1,9 @@
-"""distinguish_windows: replaces an initial value of a reduce_window by a mark if an earlier one may be equal.
+"""distinguish_windows: replaces an initial value of a reduce_window by a mark if it may equal an earlier initial value.
 
 %y = reduce_window %x, 0                 %y = reduce_window %x, 0
-%z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)
+%z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)
+
+A mark (`emit/marks.py`) is a copy that IREE never merges with another value.
 """
 
 from torch_mlir import ir
@@ -18,12 +20,12 @@ from tiduc.dialect.graph.functions import outer_first
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:
-    """Replaces, in place, an initial value of a reduce_window by a mark if an earlier one may be equal.
+    """Replaces, in place, an initial value of a reduce_window by a mark if it may equal an earlier initial value.
 
     Only initial values for results of equal types are compared. IREE fills an array with the initial value, and lowers
     the reduce_window to updates of this array. It merges equal filled arrays; the merged array then becomes a second
-    result of the dispatch of the first reduce_window, and this does not compile. An initial value that is not a splat
-    constant always gets a mark, because IREE may find later that it is equal to another one.
+    result of the dispatch of the first reduce_window, and this dispatch does not compile. An initial value that is not
+    a splat constant always gets a mark, because IREE may find later that it is equal to another one.
     """
     seen = set()
     for op in outer_first(module.operation):

@@ -43,7 +43,11 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Splits a complex<f64> constant into two constants. Replaces a resource by one of a type that IREE reads."""
+    """Splits a complex<f64> constant into its real and its imaginary part, which become constants of f64.
+
+    If the bytes of a constant are a resource, replaces it by a resource of a type that IREE reads. Returns None for
+    other constants.
+    """
     type_ = op.results[0].type
     if (name := resource_name(op.attributes["value"])) is not None:
         return _stored_apart(b, op, name)
@@ -66,9 +70,10 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _stored_apart(b: Emitter, op: IrOp, name: str) -> Sequence[IrValue] | None:
-    """Replaces a constant whose bytes are a resource, if IREE cannot read its type; returns None if IREE can.
+    """Replaces a constant whose bytes are the resource `name`. Returns None if IREE can read the constant's type.
 
-    The parts of complex<f64> become two resources of f64. Other types become a resource of signless integers.
+    The parts of complex<f64> become two resources of f64. Unsigned integers and 8-bit floats become a resource of
+    signless integers, and are bitcast.
     """
     value, type_ = op.attributes["value"], op.results[0].type
     is_wide = is_complex(type_) and bits(type_) == 128
@@ -101,7 +106,7 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes |x|^y, with the sign of x if y is odd, and selects the results of special cases.
 
-    IREE computes |x|^y wrongly only if y log |x| is a product of 0 and infinity.
+    IREE computes |x|^y wrongly only if y log |x| is a product of 0 and infinity. Returns None for complex types.
     """
     x, y = op.operands
     if not is_float(x):
@@ -122,7 +127,10 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _power_of_integers(b: Emitter, x: IrValue, y: IrValue) -> Sequence[IrValue] | None:
-    """Returns None for a known exponent of six bits. Other powers with a wrong result overflow."""
+    """Replaces 0^y by 0^1 if y > 0. IREE's other wrong powers are those that overflow.
+
+    Returns None if y is known to be between 0 and 63, so that IREE computes all powers correctly.
+    """
     number = known_number(y)
     if number is not None and 0 <= float(number) < 64:
         return None
@@ -131,7 +139,7 @@ def _power_of_integers(b: Emitter, x: IrValue, y: IrValue) -> Sequence[IrValue] 
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
-    """x^y for a constant, finite exponent y. Most special cases are decided by y here, and need no select."""
+    """Computes x^y for a constant exponent y. Here y decides most special cases, so that these need no select."""
     if not exponent:
         return b.constant(1, x)
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
@@ -146,7 +154,7 @@ def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
-    """|x|^y for `size` = |x|. On GPUs, a select gives the result for |x| = 0, for which IREE's result is undefined."""
+    """Computes size^y, where `size` is |x|. On GPUs, selects the result for |x| = 0, because IREE's is undefined."""
     if b.cpu:
         return b.power(size, y)
     is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
@@ -161,10 +169,10 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
     "atan2",
 )
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The angle of the point (x, y). Returns None for complex operands.
+    """Computes the angle of the point (x, y). Returns None for complex operands.
 
-    If x and y are both 0, x is replaced by 1 with the sign of x. If both are infinite, both are replaced by 1 with
-    their signs. The result is given the sign bit of y, because IREE ignores the sign of -0.
+    If x and y are both 0, replaces x by 1 with the sign of x. If both are infinite, replaces each by 1 with its sign.
+    The result gets the sign bit of y, because IREE ignores the sign of -0.
     """
     y, x = op.operands
     if not is_float(x):
@@ -179,14 +187,17 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.ceil", "stablehlo.floor")
 @wrong("IREE treats denormal numbers as 0; tiduc selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one."""
+    """Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one.
+
+    Returns None for 8-bit floats.
+    """
     x = op.operands[0]
-    if bits(x) < 16:  # computed in a wider type, in which these numbers are normal
+    if bits(x) < 16:  # 8-bit floats are computed in a wider type, in which their denormal numbers are normal
         return None
     codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
     lowest = -(1 << (bits(x) - 1))  # the bits of -0: also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
-    # Maps the codes of the `count` positive (or negative) denormal numbers to the least integers.
+    # Maps the codes of the `count` positive (or negative) denormal numbers to the least signed integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
     return [b.select(tiny, b.constant(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
@@ -202,7 +213,7 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 )
 @wrong("Infinities give NaN; tiduc selects the right values for them.", "cbrt_infinity")
 def cbrt(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the cube root. For real infinities and zeros, selects x itself."""
+    """Computes the cube root. If x is a real infinity or zero, selects x itself."""
     x = op.operands[0]
     if is_complex(x):
         return [_complex_cbrt(b, x)]
@@ -215,7 +226,10 @@ def _real_cbrt(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
-    """The cube root for f64: exp(log|x| / 3), with a relative error of 1e-13, then a Halley step, which cubes it."""
+    """Computes the cube root for f64: first exp(log|x| / 3), with the sign of x and a relative error e of 1e-13.
+
+    Then a Halley step, whose error is of the order of e^3.
+    """
     start = b.exponential(b.multiply(b.log(b.abs(x)), 1 / 3))
     y = b.multiply(start, b.sign(x))
     ratio = b.divide(b.multiply(y, b.multiply(y, y)), x)
@@ -224,7 +238,7 @@ def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
-    """The principal cube root of a complex x, computed from the modulus and the angle of x."""
+    """Computes the principal cube root of a complex x from the modulus and the angle of x."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.atan2(im, re), 1 / 3)
     size = _real_cbrt(b, b.abs(x))
@@ -245,7 +259,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     u = b.add(x, 1)
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
-    # The correction is omitted if u is exact, as for x = -1, or infinite, because it may be NaN then.
+    # The correction is omitted if it may be NaN: if u is exact, as for x = -1 (u = 0), or infinite.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
     return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
@@ -277,9 +291,9 @@ def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.clamp")
 @wrong("Clamps of complex numbers are wrong; tiduc takes the maximum, then the minimum.", "clamp_complex")
 def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Clamps complex numbers by a maximum with the lower bound and a minimum with the upper bound.
+    """Clamps complex numbers by a maximum with the lower bound, then a minimum with the upper bound.
 
-    None for real ones.
+    Returns None for real numbers.
     """
     low, x, high = op.operands
     if not is_complex(x):
@@ -312,7 +326,10 @@ def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 @legalize("stablehlo.remainder")
 @wrong("On vmvx, IREE rounds the quotient to nearest; tiduc corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Adds |y| with the sign of x to IREE's remainder if that has another sign than x. None for CPUs and integers."""
+    """Adds |y|, with the sign of x, to IREE's remainder if the signs of x and the remainder differ.
+
+    Returns None on CPUs, and for integers and 8-bit floats.
+    """
     x, y = op.operands
     if b.cpu or not is_float(x) or bits(x) < 16:
         return None
@@ -329,9 +346,9 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """For bf16, limits the bits to those of the type, in place.
+    """Selects infinity for NaN if the op keeps no mantissa bits. Otherwise returns None, and the op remains.
 
-    If no mantissa bits remain, selects infinity for NaN.
+    For bf16, first limits the numbers of bits to those of bf16, in place. Returns x if the op keeps all of its bits.
     """
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():

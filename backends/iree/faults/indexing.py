@@ -1,4 +1,4 @@
-"""Patterns for gather and dynamic slices, which clamp indices, convert their type, and copy operands."""
+"""Patterns for gather, dynamic_slice and dynamic_update_slice. They clamp and convert indices, and copy operands."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
-    """Clamps entry i of the index vectors in x to [0, limits[i]]. Returns them as i32, or as i64 if a limit needs it.
+    """Clamps entry i of each index vector in x to [0, limits[i]]. Returns x as i32, or as i64 if a limit needs it.
 
-    The vectors run along `dimension`, or x holds one-element vectors if it is None.
+    The vectors run along `dimension`. If `dimension` is None, each element of x is a vector of length 1.
     """
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
@@ -79,7 +79,7 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _is_part(op: IrOp) -> bool:
-    """Whether the update is a slice of the array that it updates, or of an earlier version of this array."""
+    """Whether the update is a slice of the array that `op` updates, or of that array before earlier updates."""
     *_, update = traced(op.operands[1], RESHAPES)
     part = defined_by(update, *_SLICES)
     if part is None or is_dynamic(update.type):
@@ -108,10 +108,10 @@ def _is_part(op: IrOp) -> bool:
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Clamps the indices of a gather. If they are constant along a dimension, the array is read through a barrier.
+    """Clamps the indices of a gather. Reads the array through a barrier if it `_has_steps` or the indices are constant.
 
-    Without the barrier, IREE fuses the gather with the op that computes the array. The fused code then computes only
-    the gathered elements of the array, even if other ops read the array.
+    For constant indices, IREE would fuse the gather with the op that computes the array. The fused code would compute
+    only the gathered elements of the array, even if other ops read the array.
     """
     _vectors_last(b, op)
     if _has_steps(op.operands[0]) or _has_constant_places(op):
@@ -127,7 +127,10 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _has_constant_places(op: IrOp) -> bool:
-    """Whether a gather reads one element along some dimension, at an index that does not depend on arguments."""
+    """Whether a gather reads only one of several elements along some dimension, at an index that IREE knows.
+
+    Returns False if the array is an argument or a constant.
+    """
     x, indices = op.operands
     if (made := definition(x)) is None or made.name == "stablehlo.constant":
         return False
@@ -154,8 +157,8 @@ def _has_steps(x: IrValue) -> bool:
 def _vectors_last(b: Emitter, op: IrOp) -> None:
     """Transposes the indices of a gather with batching dimensions so that index vectors run along the last dimension.
 
-    The op is changed in place. IREE numbers the batching dimensions as if the index vectors were last, and would gather
-    from the wrong batch.
+    Changes the op in place. IREE numbers the batching dimensions as if index vectors always ran along the last
+    dimension, and would gather from the wrong batch.
     """
     d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
     vector, rank = d.index_vector_dim, len(shape(indices))

@@ -24,10 +24,11 @@ from tiduc.dialect.shapes.types import is_complex, shape
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Replaces a sum of negated values by the initial value minus the sum of the values. None for other reductions.
+    """Replaces a sum of negated values by the initial value minus the sum of the values.
 
-    Views between the negation and the sum are copied. If the initial value may be -0, a barrier stores the negated
-    values instead, because -0 - (x - x) is -0, but -0 + (-x + x) is 0.
+    Views between the negation and the sum are emitted again for the values. Returns None for other reductions. Also
+    returns None if the initial value may be -0, because -0 - (x - x) is -0, but -0 + (-x + x) is 0; a barrier before
+    the sum then keeps IREE from using the negation.
     """
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or is_complex(op.operands[0]):
         return None

@@ -4,9 +4,10 @@
     %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
                                                        slices of %n#0 and of %n#1
 
-IREE merges barriers of equal constants, so two marks would become one value; it does not merge two results of one
-barrier. The pass runs after each group of passes that emits marks. A later run extends the barrier of an earlier run,
-because IREE would merge two barriers.
+A mark is a copy that IREE must not merge with another value. It reads a hidden number: the result of a barrier, which
+IREE does not know. But IREE merges barriers of equal constants, so two marks would become one value; it does not merge
+two results of one barrier. The pass runs after each group of passes that emits marks. A later run extends the barrier
+of an earlier run, because IREE would merge two barriers.
 
 All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds. The array has two
 different numbers, because IREE would fill an array of equal numbers in each call and wait for the fill. The results are
@@ -53,7 +54,7 @@ def number_marks(module: ir.Module) -> None:
 
 
 def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operation]]) -> None:
-    """Makes calls of public functions call private copies of them, because a public function cannot get an argument."""
+    """Makes calls of public functions call private copies, because public functions must not get another argument."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
         name = symbol(function)
@@ -75,9 +76,9 @@ def _callees_first(module: ir.Module) -> list[ir.Operation]:
 
 
 def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], calls: Sequence[IrOp]) -> None:
-    """Replaces the barriers `hidden` of a function, and the barrier of an earlier run of the pass, by one barrier.
+    """Replaces the barriers `hidden` of a function, and the barrier `earlier` of an earlier run, by one barrier.
 
-    `calls` are the calls of the function, which are changed to pass another argument.
+    If there are `calls` of the function, changes them to pass another argument, from which the barrier is computed.
     """
     block = function.regions[0].blocks[0]
     first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
@@ -106,7 +107,10 @@ def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], cal
 
 
 def _argument(function: IrOp, calls: Sequence[IrOp]) -> IrValue:
-    """Adds an argument, an i32 scalar, to a function and returns it. Each of `calls` then passes a hidden number."""
+    """Adds an argument, an i32 scalar, to a function, and makes each of `calls` pass a hidden number for it.
+
+    Returns the argument.
+    """
     type_ = ir.RankedTensorType.get([], signless(32))
     of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     function.attributes["function_type"] = ir.TypeAttr.get(

@@ -38,7 +38,7 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums along the last summed dimension first, then along the others. Returns None if IREE accepts the op.
 
-    If the op has several results or converts its elements, a barrier stores its operands instead.
+    If the op has several results or converts its elements, only puts a barrier before its operands instead.
     """
     sizes = op.operands[0].type.shape
     dimensions = [d for d in sorted(op.attributes["dimensions"]) if sizes[d] != 1]
@@ -68,7 +68,10 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts barriers before broadcast operands, if each spatial dimension has one window or a kernel of size one."""
+    """Puts barriers before operands that are broadcasts, if each spatial dimension has one window or kernel size 1.
+
+    Returns None in other cases, because IREE accepts these.
+    """
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     windows = [op.results[0].type.shape[d] for d in numbers.output_spatial_dimensions]
     kernel = [op.operands[1].type.shape[d] for d in numbers.kernel_spatial_dimensions]
@@ -118,7 +121,7 @@ def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
 
 
 def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether an op broadcasts along one of `dimensions`, but not along a later one of them.
+    """Whether an op broadcasts along one of `dimensions`, but not along a later one of them, or is an outer product.
 
     `sizes` is the shape of the reduced array. If the op broadcasts to another shape, so that a reshape or transpose
     follows, the dimensions are unknown, and the answer is true unless the op repeats a single element.

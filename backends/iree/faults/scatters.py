@@ -1,4 +1,4 @@
-"""Rewrites scatters as scatters of rows, in which out-of-range updates have no effect."""
+"""Rewrites scatters as scatters of rows, so that out-of-range updates have no effect."""
 
 import math
 from collections.abc import Sequence
@@ -69,7 +69,10 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
-    """The neutral element of the op by which a scatter combines elements. None if `_in_place` must not be used."""
+    """Returns the neutral element of the op by which a scatter combines elements.
+
+    Returns None if `_in_place` must not be used, for example on GPUs, or if there are more updates than rows.
+    """
     combines = reducer(op) if len(op.results) == 1 else None
     number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
     x, sizes = op.operands[0], (places.count, places.width, places.updates)
@@ -90,7 +93,7 @@ def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue
 
 
 def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: SizeLike) -> IrValue:
-    """x as a matrix of `rows` rows, followed by a spare row for out-of-range updates.
+    """Returns x as a matrix of `rows` rows, followed by a spare row for out-of-range updates.
 
     If x is filled with one constant, the matrix is a splat constant, with which IREE fills an array at run time. IREE
     would compute a concatenation of constants at compile time, and store the result in the module.
@@ -113,7 +116,10 @@ STEPS = 2**15
 def in_parts(
     b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: SizeLike, width: SizeLike
 ) -> IrValue:
-    """Scatters `count` rows. On GPUs, does this by a loop over parts of at most `STEPS` rows."""
+    """Scatters `count` rows, and returns the updated matrix.
+
+    On GPUs, emits a loop over parts of at most `STEPS` rows, unless all rows are known to fit into one part.
+    """
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)

@@ -4,8 +4,8 @@
     reduce_window(%w ...)                    ->     %b = optimization_barrier %w
                                                     reduce_window(%b ...)
 
-Each `_Fusion` describes ops that begin a wrong fusion, ops that continue it, and readers that need a barrier. For each
-of them, one walk over the module follows results forward, through any number of ops that continue the fusion.
+Each `_Fusion` describes the ops that begin a wrong fusion, the ops that continue it, and the readers that need a
+barrier. For each `_Fusion`, one walk over the module follows results from op to op, as long as ops continue the fusion.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class _Fusion:
 
     - `starts` says whether an op begins the fusion.
     - `passes` says whether an op may continue the fusion. It does so if its operands are in the fusion.
-    - `operands` is `any` if one operand in the fusion suffices for this, or `all` if all operands must be.
+    - `operands` is `any` if one operand in the fusion suffices for this, or `all` if all operands must be in it.
     - `readers` has the names of the ops that compute wrong values if they read a value of the fusion.
     """
 
@@ -64,21 +64,22 @@ _CONSTANTS = _Fusion(
     all,
     frozenset(_REDUCTIONS),
 )
-"""A reduction of constants: on CPUs, IREE takes a vector of equal constants for one of its elements."""
+"""Reductions of constants are wrong: on CPUs, IREE mistakes a vector of equal constants for one of its elements."""
 _WIDENED = _Fusion(
     _widens,
     lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
     any,
     frozenset({"stablehlo.convolution", "stablehlo.reduce_window"}),
 )
-"""On GPUs, windows over elements that are converted to a wider type, such as i8 or f16 to f32, are wrong."""
+"""On GPUs, convolutions and reduce_windows of widened elements, such as i8 or f16 converted to f32, are wrong."""
 _SUMS = _Fusion(
     lambda op: op.name in PRODUCTS | _REDUCTIONS,
     lambda op: op.name != _BARRIER,
     any,
     frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
 )
-"""A broadcast of a reduction: on SPIR-V, threads read the result before other threads have reduced their elements.
+"""On SPIR-V, broadcasts of reductions and products are wrong: threads read a result before all threads have reduced
+their elements.
 
 Half of the calls of a softmax were wrong.
 """
@@ -113,7 +114,7 @@ Half of the calls of a softmax were wrong.
     "vulkan/softmax",
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts a barrier into a module, in place, before each operand that is in a wrong fusion of its reader."""
+    """Inserts a barrier, in place, before each operand of an op with which IREE would fuse the op wrongly."""
     ops = outer_first(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
