@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Record:
-    """A fault, and the pattern, pass or rewrite that works around it.
+    """A fault, and the pattern, pass or edit of VM code that works around it.
 
     `where` is `Registered.where` (`emit/emitter.py`) for a pattern, `MODULES` for a pass, `VM_CODE` for an edit of VM
     code.

@@ -4,7 +4,7 @@
 
 IREE does not inline a function that has both attributes. Its pass `iree-util-ipo` should merge inputs that are equal in
 all calls, but looks only at the last call: it merges two inputs even if they differ in earlier calls. The later pass
-`repeats` adds functions that have both attributes; these are safe, because their inputs differ in all calls.
+`repeats` adds functions that have both attributes; these are safe, because no two of their inputs are equal in a call.
 """
 
 from torch_mlir import ir

@@ -22,7 +22,7 @@ from tiduc.passes.rules.batch_norm import gradient
     upstream="https://github.com/iree-org/iree/issues/22954",
 )
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Removes the attribute `algorithm`, in place. Replaces the product by 0 if a dimension has size 0."""
+    """Removes the attribute `algorithm`, in place. Returns 0 for the product if a dimension has size 0, else None."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
     return _empty_sum(b, op)
@@ -111,7 +111,7 @@ def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.batch_norm_grad")
 @missing("The op does not compile; tiduc emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Expands the op to the formulas of its definition."""
+    """Expands the op to the formulas of its definition. Raises `Unsupported` for dynamic shapes."""
     if has_dynamic_shape(op):
         raise refused(op, "its shapes are dynamic")
     return gradient(b, op, *op.operands)

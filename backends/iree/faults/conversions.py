@@ -60,11 +60,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
-    if str(element(x)) not in (
-        "bf16",
-        "f32",
-        "f64",
-    ):  # most integer bounds exceed the range of f16, but not of f32
+    if str(element(x)) not in ("bf16", "f32", "f64"):  # most bounds exceed the range of f16, but not of f32
         x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
@@ -81,7 +77,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
-    """Whether the target may lack the conversion of x to `type_`, because x has integers and `type_` is of bf16."""
+    """Whether x has integers, `type_` has bf16, and the target may lack the conversion of one to the other."""
     lacks = b.cpu or b.settings.spirv
     return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
 
@@ -93,9 +89,10 @@ def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
-    """Whether a conversion is one of a scalar integer to a float that compiles only if a barrier comes before it.
+    """Whether the conversion of x to `type_` compiles only if a barrier comes before it.
 
-    The host computes loop counters, but IREE's code for the host lacks some of these conversions.
+    This is so for some scalar integers: the host computes loop counters, but IREE's code for the host lacks some
+    conversions of integers to floats.
     """
     to = str(element(type_))
     if type_.rank or not _is_signed(x) or not is_float(type_) or to == "f32":

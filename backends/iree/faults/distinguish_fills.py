@@ -51,7 +51,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
 
 def _numbers(op: IrOp) -> Iterator[int]:
-    """Yields the indices of those operands of an op with whose values IREE pads other operands."""
+    """Yields the operand indices of an op's padding values, with which IREE pads other operands of the op."""
     if op.name == "stablehlo.pad":
         yield 1
     elif op.name == "stablehlo.reduce_window" and window_of(op) != window_of(op).unpadded():

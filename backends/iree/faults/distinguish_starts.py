@@ -1,4 +1,4 @@
-"""distinguish_starts: copies the first operand of a concatenation if an earlier one may have an equal first operand.
+"""distinguish_starts: copies a concatenation's first operand if an earlier concatenation may begin with an equal one.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %m = a mark of %p (`marks.py`);  %y = concatenate %m, %r
@@ -37,10 +37,10 @@ _LONGEST = 16
     "concatenations",
 )
 def distinguish_starts(module: ir.Module | IrOp) -> None:
-    """Replaces, in place, the first operand of each concatenation that follows one of equal sizes by a mark.
+    """Replaces, in place, the first operand of a concatenation by a mark if an earlier concatenation has equal sizes.
 
-    If a function is called by others, the first operands of all its concatenations are marked, because two calls of the
-    function may run.
+    If a function is called by others, the first operands of all its concatenations become marks, because the function
+    may run twice.
     """
     called = {callee(op) for op in outer_first(module.operation, ("func.call",))}
     seen = set[Hashable]()

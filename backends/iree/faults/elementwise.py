@@ -129,7 +129,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _power_of_integers(b: Emitter, x: IrValue, y: IrValue) -> Sequence[IrValue] | None:
     """Replaces 0^y by 0^1 if y > 0. IREE's other wrong powers are those that overflow.
 
-    Returns None if y is known to be between 0 and 63, so that IREE computes all powers correctly.
+    Returns None if y is known to be between 0 and 63, because IREE then computes the powers correctly.
     """
     number = known_number(y)
     if number is not None and 0 <= float(number) < 64:

@@ -38,7 +38,7 @@ def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None
     "dynamic_slice_i8",
 )
 def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Converts the start indices to i32 or i64, in place."""
+    """Converts the start indices to i32 or i64, in place. Returns None."""
     _with_signed_starts(b, op, 1)
     return None
 
@@ -53,7 +53,10 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Copies the update if it is a slice of the updated array. Converts the starts to i32 or i64. Both in place."""
+    """Copies the update, in place, if it is a slice of the updated array. Converts the start indices to i32 or i64.
+
+    Returns None.
+    """
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
     _with_signed_starts(b, op, 2)
@@ -108,7 +111,7 @@ def _is_part(op: IrOp) -> bool:
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Clamps the indices of a gather. Reads the array through a barrier if it `_has_steps` or the indices are constant.
+    """Clamps the indices of a gather. Reads strided slices, and arrays at constant indices, through a barrier.
 
     For constant indices, IREE would fuse the gather with the op that computes the array. The fused code would compute
     only the gathered elements of the array, even if other ops read the array.
@@ -144,7 +147,8 @@ def _has_constant_places(op: IrOp) -> bool:
 def _has_steps(x: IrValue) -> bool:
     """Whether an array is a strided slice, or a slice or reshape of one. A gather from it does not compile on CPUs.
 
-    A slice that takes one element of several along the last dimension counts, because a reshape may drop the dimension.
+    A slice that takes one element of several along the last dimension counts as strided, because a reshape may drop
+    this dimension.
     """
     owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
     slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]

@@ -86,8 +86,8 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _is_repeated(x: IrValue) -> bool:
     """Whether IREE may find that a value is a broadcast, because it moves broadcasts past elementwise ops.
 
-    The value must be computed by elementwise ops and reshapes from constants and broadcasts only, at least one of which
-    broadcasts more than a single element.
+    The value must be computed by elementwise ops and reshapes from constants and broadcasts only. At least one of the
+    broadcasts must have an operand of more than one element.
     """
 
     def operands(y: IrValue) -> Sequence[IrValue]:

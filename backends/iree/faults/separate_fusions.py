@@ -114,7 +114,7 @@ Half of the calls of a softmax were wrong.
     "vulkan/softmax",
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Inserts a barrier, in place, before each operand of an op with which IREE would fuse the op wrongly."""
+    """Inserts a barrier, in place, before an operand of an op if IREE would fuse both to code with wrong values."""
     ops = outer_first(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):

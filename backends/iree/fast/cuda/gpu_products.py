@@ -47,12 +47,12 @@ _INSTRUCTION_TERMS = 16
 @stage
 def gpu_products(module: ir.Module) -> int:
     """Rewrites large matrix products in tiles, in place. Returns the number of rewritten products."""
-    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset (`kernels.py` has the reason)
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 
 
 def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """Computes a product with the best tile. Returns None if `Product` does not support it, or if a kernel has it."""
+    """Computes a product with the best tile. Returns None if `Product` does not support it, or if it is in a kernel."""
     product = None if is_directly_in(op, KERNEL) else Product.of(op)
     if product is None:
         return None

@@ -75,7 +75,7 @@ def _is_long(op: IrOp, dimensions: Iterable[int]) -> bool:
 
 
 def _in_parts(b: Emitter, op: IrOp, x: IrValue) -> IrValue:
-    """Sums x along its first dimensions in `_PARTS` parts, and adds the parts. The result has the shape of `op`'s."""
+    """Sums x along its first dimensions in `_PARTS` parts, and adds the parts. Returns the sum in `op`'s shape."""
     sizes = shape(op.results[0])
     width = math.prod(sizes)
     rows = math.prod(shape(x)) // width

@@ -65,7 +65,7 @@ def carries_in_place(module: ir.Module) -> int:
     for loop, i in carries:
         b = Emitter(ir.InsertionPoint(loop), loop.location)
         loop.operands[i] = marked(b, loop.operands[i])
-    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset (`kernels.py` has the reason)
     module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
     return len(loops)
 
@@ -74,7 +74,7 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether each array in the chain of carry i has one reader: the next update or, for the last, the terminator.
+    """Whether each array in the chain of carry i has one reader: the next update or, for the last one, the terminator.
 
     False for a chain without updates, for a dynamic shape, and if the loop's condition reads the carry.
     """

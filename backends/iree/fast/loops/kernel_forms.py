@@ -5,7 +5,7 @@
     pad                                           ->    concatenate
     a mark of x (`emit/marks.py`)                 ->    x
 
-A mark is a copy that IREE merges with no other array. A kernel rarely needs it (see `is_needless_mark`).
+A mark is a copy that IREE merges with no other array. It is removed if the kernel does not need it.
 
 IREE's compiler fails on a conditional in a kernel if its results are arrays. If the branches are cheap, all branches
 are computed instead, and selects choose among their results. This is equivalent, because the branches have no side
@@ -36,7 +36,7 @@ _WORK = 2**14
 
 
 def is_cheap(op: IrOp) -> bool:
-    """Whether all branches of a conditional together have at most `_WORK` of work, no loop, and only static shapes."""
+    """Whether a conditional has only static shapes and no loop, and the work of its branches is at most `_WORK`."""
     inner = outer_first(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -101,7 +101,7 @@ def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
 
 
 def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
-    """Replaces the select of a mark by the value that the mark copies. Returns None unless `is_needless_mark`."""
+    """Replaces the select of a mark by the value that the mark copies. None for other selects."""
     return [before_mark(select.results[0])] if is_needless_mark(select) else None
 
 

@@ -55,7 +55,7 @@ _WRITERS = "insert", "transfer_write"
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """Returns the reason why a loop cannot be a kernel, or "": its ops, its bytes on the stack, or its many arrays."""
+    """Returns the reason why a loop cannot be a kernel, or "". Checks its ops, its use of the stack, and its arrays."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, outer_first(loop)

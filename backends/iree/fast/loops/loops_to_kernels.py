@@ -40,7 +40,7 @@ from tiduc.dialect.shapes.types import element, shape
 )
 @stage
 def loops_to_kernels(module: ir.Module | IrOp) -> int:
-    """Makes each loop that fits one dispatch, a kernel. Changes the module; returns the number of these loops.
+    """Replaces, in place, each loop that fits into a kernel by a kernel. Returns the number of these loops.
 
     The patterns for CPUs (`apply_patterns`) must have been applied to the module.
     """
@@ -48,9 +48,9 @@ def loops_to_kernels(module: ir.Module | IrOp) -> int:
 
 
 def _within(op: IrOp) -> int:
-    """Makes each loop in an op that fits a kernel. If a loop does not fit, does this for the loops inside it.
+    """Replaces the loops in an op by kernels. If a loop does not fit into a kernel, replaces the loops inside it.
 
-    Returns the number of new kernels.
+    Returns the number of replaced loops.
     """
     count = 0
     for region in op.regions:
@@ -69,9 +69,9 @@ def _within(op: IrOp) -> int:
 
 
 def _small(loop: ir.Operation) -> ir.Operation | None:
-    """Returns the loop if it fits into a kernel. If only the loop that `pack` emits fits, replaces the loop by it.
+    """Returns a loop that fits into a kernel: the loop itself, or the loop that `pack` emits, which then replaces it.
 
-    Returns the new loop then. Returns None if neither loop fits, or if no op reads a result of the loop.
+    Returns None if neither fits, or if no op reads a result of the loop.
     """
     if not wanted(loop):
         return None
@@ -133,7 +133,7 @@ _OF_MARKS = (
 
 
 def _erase_unread(loop: IrOp) -> None:
-    """Erases the ops `_OF_MARKS` that no op reads: the dispatch would read the hidden numbers of removed marks."""
+    """Erases unread ops of removed marks, so that the dispatch does not read the hidden numbers of these marks."""
     for op in reversed(outer_first(loop, _OF_MARKS)):
         if not list(op.results[0].uses):
             op.erase()
@@ -201,7 +201,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # the last op that reads the old carry must come before
+            for update in updates:  # moves it behind the last op that reads the old carry
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
@@ -234,9 +234,9 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """Returns the products and sums of a block from which x is computed, directly or through other ops, with their ops.
+    """Returns the products and sums of a block from which x is computed, directly or through other ops.
 
-    Omits products and sums that are read only to compute another product or sum.
+    The dict maps each to its op. It omits products and sums from which only other products or sums are computed.
     """
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:

@@ -30,9 +30,9 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A new loop with packed stacks. `pairs` has each old result that is read, with the value that replaces it.
+    """A new loop with packed stacks. `pairs` has (result of the old loop, value that replaces it).
 
-    `ops` has the emitted ops.
+    `ops` has all ops that were emitted for the new loop.
     """
 
     loop: ir.Operation
@@ -78,9 +78,9 @@ def pack(loop: IrOp) -> Packing | None:
 
 
 def read_packed(loop: IrOp) -> None:
-    """Makes a loop read slices of a packed array directly, not of a stack that an op outside cuts from this array.
+    """Makes a loop read slices directly from a packed array, not from a stack that an op outside the loop cuts from it.
 
-    Changes nothing for a stack that the loop also reads otherwise.
+    Changes nothing for a stack that the loop reads otherwise than by slices.
     """
     for x in captured(loop):
         part = _packed(x)

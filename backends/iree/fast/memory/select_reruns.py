@@ -62,9 +62,9 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 def _store_waited(op: IrOp) -> None:
     """If a recomputed op waits for a reduction, makes IREE store the reduction, unless it is stored already.
 
-    `op` is the barrier of the recomputed op: an operand whose result no op reads is one for which it waits. Without the
-    store, IREE would fuse the reduction with its readers, which run later, and its operands would take memory until
-    they run.
+    `op` is the barrier of the recomputed op, which waits for those operands of the barrier whose results no op reads.
+    Without the store, IREE would fuse the reduction with its readers, which run later, and the operands of the
+    reduction would take memory until then.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")

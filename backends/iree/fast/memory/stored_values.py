@@ -38,7 +38,7 @@ _RESHAPE = "flow.tensor.reshape"
 @stage
 def stored_values(module: ir.Module | IrOp) -> int:
     """Replaces, in place, the barriers that only prevent fusion. Returns the number of replaced barriers."""
-    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset (`kernels.py` has the reason)
     count = 0
     for function in functions_in(module):
         for op in outer_first(function, (BARRIER,)):
@@ -80,7 +80,7 @@ def _store_beside_another(op: IrOp) -> None:
 
 
 def _has_equal_types(type_: ir.RankedTensorType) -> bool:
-    """Whether an array type is static, and of signless integers or floats that IREE does not convert to other types."""
+    """Whether an array has one type in StableHLO and `flow`: of static shape, with floats or signless integers."""
     if not type_.has_static_shape:
         return False
     element = type_.element_type

@@ -21,7 +21,7 @@ Function = Callable[[Emitter, Any], Any]
 
 
 def of_f64(name: str, text: str) -> Callable[[Function], Function]:
-    """Registers a function as the CPU pattern of the op `stablehlo.{name}`, for f64. `text` describes the fault."""
+    """A decorator that registers a CPU pattern of the op `stablehlo.{name}` for f64. `text` describes the fault."""
 
     def register(function: Function) -> Function:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)

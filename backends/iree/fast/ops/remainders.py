@@ -34,7 +34,7 @@ _LARGE = 2.0**200
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes a remainder of splat constants at compile time. Otherwise emits the steps in f64, up to f32.
+    """Computes a remainder of splat constants at compile time. Emits the steps in f64 for f32, f16 and bf16.
 
     Returns None for other types, and for targets that are not CPUs with fused multiply-add.
     """

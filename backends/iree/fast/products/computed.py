@@ -131,8 +131,8 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
     if op.name == _BROADCAST:
         order = tuple(op.attributes["broadcast_dimensions"])
         own, last = sizes[0], len(sizes[1]) - 1
-        # Either the last dimension of the result is the last dimension of the operand, so that vectors can be loaded,
-        # or elements are repeated along it, because it is no dimension of the operand, or one of size 1.
+        # The last dimension of the result must be the last dimension of the operand, so that vectors can be loaded, or
+        # elements must repeat along it: then it is no dimension of the operand, or one of size 1.
         moved = last in order[:-1] and own[order.index(last)] != 1
         return None if moved or (order and order[-1] == last and own[-1] % lanes and own[-1] != 1) else order
     whole = all(each and each[-1] % lanes == 0 for each in sizes)

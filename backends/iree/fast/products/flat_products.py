@@ -87,7 +87,7 @@ def _exchange(transpose: IrOp) -> bool:
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """Reshapes the operands of a product so that each has at most one kept and one contracted dimension.
 
-    Returns None if the product has this form already, if no reshape can merge the dimensions, or if it `_stays`.
+    Returns None if the product has this form already, if no reshape can merge the dimensions, or if `_stays(op)`.
     """
     y = op.results[0]
     if _stays(op):

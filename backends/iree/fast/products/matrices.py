@@ -40,7 +40,10 @@ class MatrixOperand:
         return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
 
     def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
-        """Loads or computes the vector along the last dimension that begins at `place`. `mask` selects the elements."""
+        """Loads or computes the vector along the last dimension that begins at `place`.
+
+        Elements that `mask` excludes are undefined.
+        """
         return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:

@@ -42,7 +42,7 @@ _FASTER = 1.05
 _STACK = 2**16
 """The most bytes of all panels, which are on the stack. The threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
-"""The sizes of a panel along the contracted dimension. Each part of this dimension reads and writes a tile once."""
+"""The sizes of a panel along the contracted dimension. For each part of it, the code reads and writes a tile once."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """The most rows of a workgroup. Its part of x must stay in a cache while the workgroup computes all columns."""
@@ -218,8 +218,8 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is the row-major index of the workgroup's batch; `batches` has its index along each batch dimension. The
-    part of the rows begins at `row` and has `rows` rows, the part of the columns begins at `column` and has `columns`.
+    `batch` is the row-major index of the workgroup's batch; `batches` has its index along each batch dimension. `row`
+    is the first row of the part, `rows` is their number; likewise for `column` and `columns`.
     """
 
     plan: TilePlan[SizeLike]
@@ -289,7 +289,7 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """Adds the product over part s of the contracted dimension to z, for the tiles in row t of tiles. Returns z."""
+        """Adds the product over part s of the contracted dimension to z, for row t of the tiles. Returns z."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))

@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Replaces the terms of a sum that are padded along one dimension, and do not overlap, by one concatenation.
 
-    Returns None if there are fewer than two such terms, for integers and dynamic shapes, and if `_is_term`.
+    Returns None if there are fewer than two such terms, for integers and dynamic shapes, and if `_is_term(op)`.
     """
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None

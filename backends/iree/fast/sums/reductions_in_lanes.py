@@ -41,7 +41,7 @@ _STEPS = 16
 _LARGE = 2**12
 """The fewest elements of a rewritten reduction. With fewer, the time of the call itself dominates."""
 _SUMS = 32
-"""The fewest results of a sum along other than the last dimensions for which multiply-adds are faster."""
+"""If a sum along other dimensions than the last has at least this many results, multiply-adds are faster."""
 
 
 @slow(

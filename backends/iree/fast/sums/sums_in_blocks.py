@@ -111,7 +111,7 @@ def _count(op: IrOp) -> int:
 
 
 def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Returns the summed dimensions that come after all kept dimensions, except kept dimensions of size 1."""
+    """Returns the summed dimensions after the last kept dimension, where kept dimensions of size 1 do not count."""
     kept = [d for d, n in enumerate(sizes) if n > 1 and d not in dimensions]
     return [d for d in dimensions if d > max(kept, default=-1)]
 
