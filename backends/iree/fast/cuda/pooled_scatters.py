@@ -117,7 +117,7 @@ def _counts(x: IrValue) -> bool:
 
 
 def _adds_numbers(op: IrOp, chosen: Chosen) -> bool:
-    """Whether a scatter adds one scalar of `updates` to a vector for each index, in the order of `chosen.numbers`."""
+    """Whether a scatter updates one element of a vector for each index, in the order of `chosen.numbers`."""
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     flat, indices, updates = op.operands
     in_order = shape(updates) == shape(chosen.numbers) and d.index_vector_dim >= len(shape(indices)) - 1

@@ -48,7 +48,7 @@ _WHILE = "stablehlo.while"
 _NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
 """Ops whose results are always new arrays, which share memory with no operand."""
 _WRITERS = "insert", "transfer_write"
-"""Substrings of the names of ops, inside dispatches, that may write to an operand. Ops with regions may write, too."""
+"""An op in a dispatch may write to an operand if the op's name contains one of these, or if the op has regions."""
 
 
 # ---- one dispatch runs all iterations ------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 def read_from_outside(loop: IrOp) -> list[IrValue]:
     """Returns the initial values of a loop, and the values from outside that its regions read, without constants.
 
-    Also omits the hidden numbers of needless marks, because `kernel_forms.without_mark` removes these marks.
+    Also omits the numbers that needless marks read, because `kernel_forms.without_mark` removes these marks.
     """
     selects = outer_first(loop, ("stablehlo.select",))
     needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}

@@ -30,7 +30,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 def loops_by_count(module: ir.Module) -> int:
     """Rewrites, in place, the loops of a module whose trip counts are known. Returns the number of rewritten loops."""
     loops = outer_first(module.operation, ("stablehlo.while",))
-    return sum(map(_rewritten, loops[::-1]))  # inner loops first
+    return sum(map(_rewritten, loops[::-1]))  # rewrites inner loops first
 
 
 def _rewritten(loop: ir.Operation) -> bool:

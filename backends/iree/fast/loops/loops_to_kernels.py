@@ -129,7 +129,7 @@ _OF_MARKS = (
     *("stablehlo.compare", "stablehlo.complex", "stablehlo.bitcast_convert", "stablehlo.convert"),
     "stablehlo.broadcast_in_dim",
 )
-"""The ops between a mark's hidden number and its select (`emit/marks.py`)."""
+"""The ops that compute the first and the third operand of a mark's select (`emit/marks.py`)."""
 
 
 def _erase_unread(loop: IrOp) -> None:

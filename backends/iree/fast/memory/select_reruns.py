@@ -109,7 +109,7 @@ def _read_in_place(block: ir.Block) -> None:
 
 
 def _is_matrix(op: IrOp, i: int) -> bool:
-    """Whether a reshape without transpose makes operand i of a product a matrix or a batch of matrices."""
+    """Whether operand i of a product needs only a reshape, no transpose, to be a matrix or a batch of matrices."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])

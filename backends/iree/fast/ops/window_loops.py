@@ -37,7 +37,7 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _pays(op: IrOp) -> bool:
-    """Whether loops are faster: for small windows over several unpadded arrays with channels last."""
+    """Whether loops are faster. They are for small windows over several unpadded arrays with channels last."""
     if len(op.results) < 2 or not can_apply_body(op) or not shape(op.results[0]):
         return False
     w, sizes, places = window_of(op), shape(op.operands[0]), shape(op.results[0])

@@ -66,7 +66,8 @@ class Formula:
 def formula_of(x: IrValue, lanes: int) -> tuple[Formula, list[IrValue]] | None:
     """Returns the formula of a value for vectors of `lanes` elements, and the arrays that it reads.
 
-    Returns None if formulas do not support the value, or if reading the value itself is as fast.
+    Returns None unless the formula reads integers, and its arrays have at most 1 / `_FEWER` of the bytes of the value.
+    Also returns None if the formula has too many ops, or if `lanes` does not divide the last dimension.
     """
     gathered = _Gathered(lanes)
     formula = gathered.formula(x)

@@ -1,1 +1,1 @@
-"""Faster and more accurate sums on CPUs: the passes reductions_in_lanes and sums_in_blocks, and padded_sums."""
+"""Faster and more accurate sums on CPUs: passes in reductions_in_lanes and sums_in_blocks, a pattern in padded_sums."""

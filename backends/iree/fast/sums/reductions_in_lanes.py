@@ -11,7 +11,7 @@ The pass also rewrites two kinds of sums, to scalars or arrays:
 
 - IREE compiles a sum of products as a matrix product, which is slower unless a factor repeats elements. The pass hides
   each product as a fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it back into a
-  multiplication on any CPU. This pays for sums along the last dimensions, and for 32 or more sums along others.
+  multiplication on any CPU. This is faster for sums along the last dimensions, and for 32 or more sums along others.
 - A sum of negated values becomes the initial value minus the sum of the values. IREE has vector code for sums, but
   would subtract the values one after the other, and would not fuse a product with a negation. The initial value must
   not be -0, because -0 - (x - x) is -0, but -0 + (-x + x) is 0.

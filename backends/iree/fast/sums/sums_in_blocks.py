@@ -45,9 +45,9 @@ _COMPUTED = ELEMENTWISE | {"math.fma"}
 _READERS = 64
 """The most ops that are examined for a broadcast of a sum."""
 _BLOCK, _BLOCKS = 32, range(8, 513)
-"""The best size of a block along a summed dimension, and the sizes from which the closest is chosen.
+"""The best size of a block along a summed dimension, and the range of allowed sizes.
 
-The size of a block must divide the size of the dimension.
+The chosen size divides the size of the dimension, and is as close as possible to the best size.
 """
 
 
