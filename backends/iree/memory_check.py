@@ -1,7 +1,8 @@
 """memory_check: compiles a program with and without tiduc's changes to its memory, and compares the results.
 
-    as usual    tiduc places arrays, and arguments are donated; memory is filled with NaN before and after its use
-    plain       IREE places the arrays, no argument is donated, loops copy their loop-carried values
+    as usual    tiduc places the arrays in memory, and arguments may be donated; in addition, memory is filled with NaN
+                before and after its use
+    plain       IREE places the arrays, no argument is donated, and loops copy their loop-carried values
 
 Both modules run equal dispatches, so their results should be equal bit for bit. The results differ if an array shares
 memory with another array that is still read, or if a dispatch reads memory that nothing wrote or that has been
@@ -31,7 +32,8 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """Runs the comparison on a CPU of this machine, and returns the program's results.
 
-    Raises a `TiducError` that names the first result that differs, or the first argument that a call overwrites.
+    Raises a `TiducError` that names the first result that differs, or the first argument that a call overwrites. Raises
+    a `RequestError` if the target is no CPU.
     """
     vmfb = build(program, options, poisons=True)
     device = Executable(vmfb, options.target, program.name).device_name

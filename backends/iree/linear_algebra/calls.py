@@ -38,13 +38,13 @@ def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 # potrf returns a matrix and `info`. One triangle of the matrix has the factor; the other triangle is unchanged. `info`
-# is the number, from one, of the first column whose diagonal entry has no positive root, or 0.
+# is the number, counted from one, of the first column whose diagonal entry has no positive root, or 0 if there is none.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
 @routine("getrf")
 def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """The LU factors; the pivots, counted from one; and `info`: the number, from one, of the first zero pivot, or 0."""
+    """The LU factors; the pivots; and `info`: the number of the first zero pivot, or 0. All numbers count from one."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
 
@@ -90,9 +90,9 @@ def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
 
-# gtsv eliminates with partial pivoting. It returns the second, main and first diagonals of the factor U, the solution
-# x, and LAPACK's `info`. gtsv2 returns x. The perturbed solve returns x, and moves small pivots away from zero, because
-# inverse iteration solves with matrices that are almost singular.
+# gtsv eliminates with partial pivoting. It returns the second superdiagonal, the main diagonal and the first
+# superdiagonal of the factor U; the solution x; and LAPACK's `info`. gtsv2 and the perturbed solve return only x. The
+# perturbed solve is for inverse iteration, whose matrices are almost singular. It moves small pivots away from zero.
 routine("gtsv")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False))
 routine("gtsv2")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False)[3:4])
 routine("tridiagonal_solve_perturbed")(
@@ -103,13 +103,13 @@ routine("tridiagonal_solve_perturbed")(
 # ---- QR ---------------------------------------------------------------------------------------------------------
 
 
-# geqrf returns the packed factors and tau of a QR factorization. Each reflection maps a column to its diagonal entry.
+# geqrf returns the packed factors of a QR factorization (qr.py), and the row tau of its reflections (reflectors.py).
 routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 
 @routine("geqp3", empty=in_order(1, 1))
 def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: IrValue) -> Sequence[IrValue]:
-    """QR factors with column pivoting. Columns are numbered from one.
+    """The packed QR factors with column pivoting; the order of the columns, counted from one; and tau.
 
     The columns with a nonzero entry in `wanted` come first. Each later step chooses the longest remaining column.
     """
@@ -119,7 +119,7 @@ def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: IrValue) -> Sequence[IrValue
 
 @routine("orgqr")
 def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
-    """The first columns of Q: applies the reflections to columns of the unit matrix, the last reflection first."""
+    """The first columns of Q. Applies the reflections, the last one first, to columns of the unit matrix."""
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
 
@@ -152,7 +152,10 @@ def syevd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 @routine("Eigh")
 def eigh(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """Eigenvectors and eigenvalues for the calls of TPUs, which store their settings in a string."""
+    """Eigenvectors and eigenvalues for the calls of TPUs, which store their settings in a string.
+
+    Raises `Unsupported` if the settings are no string, or if the call asks for only some of the eigenvalues.
+    """
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
         raise refused(op, "its backend_config is not a string")
@@ -166,7 +169,8 @@ def eigh(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """Eigenvalues in no particular order, left and right eigenvectors, and `info` as for `syevd`.
 
-    Vectors that are not requested are zero. Some calls have separate results for real and imaginary parts of values.
+    Vectors that are not requested are zero. Some calls have two results for the eigenvalues: the real parts, and the
+    imaginary parts.
     """
     *of_w, vl, vr, _ = op.results
     given = settings(op)
@@ -183,7 +187,7 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 
 def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """The results for an empty matrix: zeros. Raises `Unsupported` if a result of singular vectors is not empty."""
+    """The results for an empty matrix: zeros. Raises `Unsupported` if a result for singular vectors has elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
         raise refused(op, "the matrix is empty, but the result type for its singular vectors has elements")
@@ -192,7 +196,10 @@ def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 @routine("gesdd", "gesvd", "gesvdj", empty=_of_empty_matrix)
 def svd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """Singular values, vectors if requested, and `info` as for `syevd`. The first result, `a`, is never read."""
+    """Returns `a`, which is never read; the singular values; the left and right vectors; and `info` as for `syevd`.
+
+    Vectors that are not requested are zero.
+    """
     _, _, third, fourth, _ = op.results
     layout = _layout(op)
     if not layout.vectors:
@@ -207,7 +214,10 @@ def _layout(op: IrOp) -> VectorLayout:
 
 
 def _number_of_longer_vectors(op: IrOp, layout: VectorLayout) -> int:
-    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full vectors, else min(m, n)."""
+    """The number of left vectors of an m by n matrix or, if n is greater than m, the number of right vectors.
+
+    It is max(m, n) if the call asks for all vectors, else min(m, n). Raises `Unsupported` for other numbers.
+    """
     m, n = shape(op.operands[0])[-2:]
     u, v = layout.ordered(*list(op.results)[2:4])
     counts = shape(u)[-1], shape(v)[-1 if layout.of_v else -2]

@@ -17,7 +17,7 @@ _AT_ONCE = 2  # rows of results computed together
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry, or 0.
+    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry; 0 if none.
 
     Reads only one triangle of a: the lower one if `lower` is set. The other triangle of the result is zero, or that of
     a if `keep` is set.
@@ -53,7 +53,7 @@ def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
 
 
 def _number_without_root(u: Matrix) -> Int:
-    """The number, from one, of the first column whose diagonal entry is not positive, or 0. NaN is not positive."""
+    """The number, counted from one, of the first column whose diagonal entry is not positive (or is NaN), or 0."""
     p = u.p
     return p.number_of_first(u.rows, lambda i: p.logical_not(u[i, i].re > 0.0))
 

@@ -1,10 +1,10 @@
 """Eigenvalues and eigenvectors of square matrices by the QR algorithm.
 
-    a = z h z^H:  reflections reduce a to Hessenberg form: h has one diagonal below the main one
-    h = q t q^H:  sweeps of rotations, each with a shift, make h triangular; they also rotate the rows of z^H
+    a = z h z^H:  reflections reduce a to Hessenberg form, in which h has only one diagonal below the main one
+    h = q t q^H:  sweeps of rotations, each with a shift, make h triangular; the sweeps also rotate the rows of z^H
     back substitution gives the eigenvectors of t
 
-Real matrices are converted to complex ones. Vectors have length one, and their largest component is real.
+Real matrices are converted to complex ones. Eigenvectors have length one, and their largest component is real.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional shifts: LAPACK's zlahqr.
 """
@@ -29,7 +29,7 @@ def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[IrValu
     """
     w, t, zh, info = _schur(b, x)
     vectors = []
-    if left:  # the adjoint is upper triangular after its rows and columns are reversed
+    if left:  # right eigenvectors of the adjoint of t, which is upper triangular if its rows and columns are reversed
         (v,) = _vectors(b, b.reverse(adjoint(b, t), [1, 2]), b.reverse(zh, [1]))
         vectors.append(b.reverse(v, [2]))
     if right:
@@ -83,7 +83,7 @@ class _Sweeps:
     """The two callbacks of `shifts.qr_algorithm` for the matrix t. Each sweep also rotates the rows of z^H."""
 
     t: Matrix
-    rotations: shifts.Rotations  # the rotations of z^H
+    rotations: shifts.Rotations  # the rotations of the rows of z^H
 
     def couples(self, i: Int) -> IrValue:
         """Returns whether the entry to the left of t[i, i] is not negligible. Sets a negligible entry to zero."""
@@ -95,9 +95,9 @@ class _Sweeps:
         return large
 
     def _shift(self, high: Int, since: Int) -> Number:
-        """The eigenvalue of the block's last 2 by 2 submatrix that is nearer to t[high, high]: Wilkinson's shift.
+        """Wilkinson's shift: the eigenvalue of the block's last 2 by 2 submatrix that is nearer to t[high, high].
 
-        Every tenth sweep takes another shift, in case the sweeps repeat in a cycle.
+        Every tenth sweep since the last convergence uses another shift, in case the sweeps repeat in a cycle.
         """
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
@@ -105,7 +105,7 @@ class _Sweeps:
         return t.p.select((since % 10).equals(9), last + beside.length * 0.75, shift)
 
     def sweep(self, low: Int, high: Int, since: Int) -> None:
-        """One QR step: rotates adjacent rows and columns, from row `low` to row `high`."""
+        """One QR step: rotates each pair of adjacent rows and of adjacent columns, from row `low` to row `high`."""
         p, t, n, shift = self.t.p, self.t, self.t.rows, self._shift(high, since)
         with p.each(low, high) as k:
             first, before = k.equals(low), k.max(1) - 1
@@ -119,7 +119,7 @@ class _Sweeps:
         self.rotations.apply(low, high)
 
 
-# ---- vectors ----------------------------------------------------------------------------------------------------
+# ---- eigenvectors -----------------------------------------------------------------------------------------------
 
 
 @program

@@ -54,7 +54,7 @@ def decompose(p: MatrixProgram, x: Matrix, *, vectors: bool) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row: Matrix) -> None:
-    """Reduces a Hermitian matrix to the tridiagonal form `diagonals`. Stores v^H of the reflections in rows of a."""
+    """Reduces a Hermitian matrix to the tridiagonal form `diagonals`. Row i of a then holds v^H of reflection i."""
     p, n = a.p, a.rows
     with p.each_reversed(n - 1) as before:
         i = before + 1
@@ -66,7 +66,10 @@ def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row:
 
 
 def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
-    """Writes the product of the leading i by i submatrix of a with v to `row`. Row i of a holds v^H."""
+    """Multiplies the leading i by i submatrix of a by v, and writes the product to `row`. Row i of a holds v^H.
+
+    Reads only the lower triangle of the submatrix, which is Hermitian.
+    """
     p = a.p
     with p.each(0, i) as r:
         own, total = a[i, r].conj, p.variable(a.zero)
@@ -79,7 +82,7 @@ def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
 def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
     """Subtracts v w^H + w v^H from the rows above row i, where w = tau u - |tau|^2 / 2 (v^H u) v and u = a v.
 
-    The argument `w` holds u at first, from `_multiply`.
+    At the beginning, the argument `w` holds u, which `_multiply` has written. Row i of a holds v^H.
     """
     p = a.p
     half = tau.square * p.sum(0, i, lambda j: (a[i, j] * w[j]).re) * 0.5

@@ -15,11 +15,11 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 
 @program
 def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
-    """The second, main and first diagonals of U; x; and `info`, as LAPACK's gtsv returns them.
+    """The second superdiagonal, the main diagonal and the first superdiagonal of U; x; and `info`, as LAPACK's gtsv.
 
-    `info` is the number, from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots smaller than
-    epsilon times the largest entry of U are moved away from zero by this product, because inverse iteration solves with
-    almost singular matrices.
+    `info` is the number, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots smaller
+    than epsilon times the largest entry of U are moved away from zero by this product, because inverse iteration solves
+    with almost singular matrices.
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]
@@ -58,7 +58,7 @@ def _eliminate(given: Sequence[Matrix], of_u: Sequence[Matrix], z: Matrix) -> No
 
 
 def _perturb(of_u: Sequence[Matrix]) -> None:
-    """Moves pivots of U below epsilon times the largest entry away from zero by this product."""
+    """If a pivot of U is smaller than epsilon times the largest entry of U, moves it away from zero by this product."""
     main, p = of_u[0], of_u[0].p
     parts = (p.largest(0, x.columns, x.__getitem__) for x in of_u)
     least = p.epsilon * functools.reduce(Number.max, parts)

@@ -1,4 +1,4 @@
-"""Factorizations by LAPACK on the host, for CPU targets: the compiled module imports functions and calls them.
+"""Computes factorizations by LAPACK on the host, for CPU targets. The compiled module calls imported functions.
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
@@ -25,17 +25,17 @@ _MODULE = "tiduc_lapack"
 
 
 def calls_back(module: IrOp) -> bool:
-    """Whether a module imports functions of the host."""
+    """Whether a module imports functions of `tiduc_lapack`."""
     return any(
         symbol(op).startswith(f"{_MODULE}.") for op in operations(module.operation.regions[0].blocks[0])
     )
 
 
-# ---- factorizations, as in the table of implementations.py -------------------------------------------------------
+# ---- factorizations that `IMPLEMENTATIONS` lists (implementations.py) --------------------------------------------
 
 
 def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
-    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry, or 0.
+    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry; 0 if none.
 
     The other triangle of the factor is zero, or that of x if `keep` is set.
     """
@@ -46,12 +46,12 @@ def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue
 
 
 def qr(b: Emitter, x: IrValue) -> Sequence[IrValue]:
-    """The packed QR factors of x, and tau."""
+    """The packed QR factors of x (qr.py), and the row tau of the reflections (reflectors.py)."""
     return _call_host(b, "qr", x)
 
 
 def multiply_by_q(b: Emitter, qr: IrValue, taus: IrValue, c: IrValue, *, adjoint: bool) -> Sequence[IrValue]:
-    """Q^H c if `adjoint` is set, otherwise Q c. `qr` has the packed factors."""
+    """Returns Q^H c if `adjoint` is set, otherwise Q c. `qr` and `taus` are results of the function `qr`."""
     return _call_host(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
@@ -61,7 +61,7 @@ def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[IrValue]:
 
 
 def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[IrValue]:
-    """u, the singular values, v^H and `info`; only the values and `info` if `vectors`, the number of vectors, is 0."""
+    """u, the singular values, v^H and `info`. Only the values and `info` if `vectors`, the number of vectors, is 0."""
     if not vectors:
         return _call_host(b, "svdvals", x)
     u, s, v, info = _call_host(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
@@ -126,7 +126,7 @@ def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[IrValue] = ()
 
 
 def _declare(b: Emitter, function: str, type_: ir.Type) -> None:
-    """Declares the function at the end of the module unless the module declares it already."""
+    """Declares a function of the host at the end of the module, unless the module declares it already."""
     module = module_of(b)
     if function not in ir.SymbolTable(module):
         declaration = ir.Operation.parse(f"func.func private @{function}{type_}")

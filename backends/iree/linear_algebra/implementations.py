@@ -25,7 +25,10 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
     "triangular solve": (triangular_solve.solve, None),
     "tridiagonal solve": (gtsv.solve, None),
 }
-"""For each factorization, its program, and the function that calls LAPACK, or None. Both return equal results."""
+"""For each factorization or solve, its program, and the function that calls LAPACK, or None if there is none.
+
+The program and the function return results of the same types and meaning.
+"""
 
 
 def compute(b: Emitter, name: str, *batches: IrValue, **options: int) -> Sequence[IrValue]:

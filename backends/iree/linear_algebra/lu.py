@@ -1,11 +1,11 @@
-"""P a = L U with partial pivoting, in blocks of columns, as in LAPACK's getrf.
+"""LU factors: P a = L U with partial pivoting, in blocks of columns, as in LAPACK's getrf.
 
     for each column of a block:           find its pivot, exchange rows, compute L, eliminate in the block
     for the rows of U beside the block:   solve with the block's L
     for the rest of the matrix:           subtract the product of these parts of L and U, four rows of U at a time
 
 The pivot of a column is the largest entry on and below the diagonal, and the first one if several are equal. Complex
-entries compare by |re| + |im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.
+entries compare by |re| + |im|. A NaN on the diagonal is the pivot; other NaNs are never chosen.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
@@ -19,8 +19,8 @@ _BLOCK = 32
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
     """Both factors in one matrix; the pivots, counted from zero; and `info`.
 
-    The diagonal of the matrix is that of U, because the diagonal of L is all ones. `info` is the number, from one, of
-    the first column whose pivot is zero, or 0.
+    The diagonal of the matrix is that of U, because the diagonal of L is all ones. `info` is the number, counted from
+    one, of the first column whose pivot is zero, or 0.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
     lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")
@@ -38,7 +38,7 @@ def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
 
 
 def _eliminate(lu: Matrix, pivots: Matrix, j: Int, end: Int) -> None:
-    """Finds the pivot of column j, computes column j of L, and eliminates in the columns up to `end`."""
+    """Finds the pivot of column j, exchanges rows, computes column j of L, and eliminates in columns below `end`."""
     p = lu.p
     at = p.place_of_largest(j, lu.rows, lambda i: lu[i, j].size)
     pivots[j] = at

@@ -1,7 +1,7 @@
 """Programs: algorithms on mutable matrices, with loops and branches, which run.py compiles to one dispatch.
 
     @program
-    def scaled(p: Program, x: Matrix) -> list[Matrix]:
+    def scaled(p: MatrixProgram, x: Matrix) -> list[Matrix]:
         y = p.result(x.rows, x.columns)
         with p.each(0, x.rows) as i:
             total = p.sum(0, x.columns, lambda j: x[i, j])
@@ -11,7 +11,7 @@
 
     (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
 
-A program processes one matrix of static size. Python runs the body of a `with` once, which emits the body's ops to a
+A program processes one matrix of static size. Python runs the body of a `with` once, and so emits the body's ops to a
 region. A Python float is a number, and a Python int is an index: write `y[i, j] = 0.0`, not `0`. All arrays and
 variables are loop-carried values of each loop, and results of each branch; IREE's canonicalizer removes those that a
 loop does not change.
@@ -31,7 +31,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
-"""A transposed matrix is copied in strips of this many rows, so that the lines read and written stay in the cache."""
+"""A transposed matrix is copied in strips of this many rows, so that all cache lines of a strip stay in the cache."""
 
 _CACHED = 16  # the number of f32 values in a cache line
 
@@ -71,7 +71,7 @@ class MatrixProgram(ScalarScope):
         return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
 
     def result(self, rows: int, columns: int, kind: Kind | None = None) -> "Matrix":
-        """The current matrix of a new result batch, uninitialized. `kind` is by default the kind of the first input."""
+        """Allocates a batch for a result. Returns its current matrix. The default `kind` is that of the first input."""
         return self._in_batch(self._allocated(self.batch * rows * columns, kind), rows, columns)
 
     def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
@@ -194,7 +194,7 @@ class MatrixProgram(ScalarScope):
         self._set(before)
 
     def _parts(self) -> list[IrValue]:
-        """The current values of all arrays and variables; of complex variables, the real and the imaginary part."""
+        """The current values of all arrays and variables. A complex variable has two values: both its parts."""
         return [part for variable in self._variables for part in variable.parts]
 
     def _set(self, values: Sequence[IrValue]) -> None:
@@ -245,7 +245,7 @@ class MatrixProgram(ScalarScope):
 
 
 class Variable:
-    """An index, a number or an array that a program changes. `parts` has its current value or values."""
+    """An index, a number or an array that a program changes. `parts` is its value, or two if the number is complex."""
 
     def __init__(self, p: ScalarScope, parts: tuple[IrValue, ...]) -> None:
         self.p = p
@@ -346,7 +346,7 @@ class Matrix:
         rows: tuple[Int | int, Int | int],
         columns: tuple[Int | int, Int | int],
     ) -> None:
-        """For each i of `targets` and each j of the range `rows`: row i -= factor(i, j) * row j of `other`.
+        """Subtracts factor(i, j) * (row j of `other`) from row i, for all i of `targets` and j in the range `rows`.
 
         Only columns in the range `columns` change. Four rows j are subtracted at a time, so that each target row is
         read and written once for four rows.

@@ -1,8 +1,8 @@
 """QR factors a = Q R by Householder reflections, with or without column pivoting, and products with Q.
 
-In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it. The entry of v on the
-diagonal is one and is not stored. Signs and phases are those of LAPACK's geqrf: an entry on the diagonal of R is real,
-and its sign is the opposite of the sign of the entry that the reflection replaces.
+In the packed factors, R is the upper triangle, and the vectors v of the reflections 1 - tau v v^H are below it. The
+entry of v on the diagonal is one and is not stored. Signs and phases are those of LAPACK's geqrf: an entry on the
+diagonal of R is real, and its sign is the opposite of the sign of the entry that the reflection replaces.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4.2.
 """
@@ -17,7 +17,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
-    """The packed factors of an m by n matrix a, and tau, a row of min(m, n) numbers."""
+    """The packed factors of an m by n matrix a, and a row with the number tau of each of min(m, n) reflections."""
     count = min(a.rows, a.columns)
     qr, taus, w = p.result(a.rows, a.columns), p.result(1, count), p.work(1, a.columns)
     qr.copy(a)
@@ -28,7 +28,7 @@ def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
 
 @program
 def pivoted(p: MatrixProgram, a: Matrix, wanted: Matrix) -> list[Matrix]:
-    """The packed factors; for each column of them, the index of this column in a, from zero; and tau.
+    """The packed factors; for each of their columns, the index of the column in a, from zero; and the row of tau.
 
     Columns with a nonzero entry in the row `wanted` come first. Each later step chooses the longest remaining column.
     """
@@ -50,7 +50,7 @@ def pivoted(p: MatrixProgram, a: Matrix, wanted: Matrix) -> list[Matrix]:
 
 @program
 def multiply_by_q(p: MatrixProgram, qr: Matrix, taus: Matrix, c: Matrix, *, adjoint: bool) -> list[Matrix]:
-    """Q c, or Q^H c if `adjoint`, from the packed factors and tau."""
+    """Returns Q c, or Q^H c if `adjoint` is set. `qr` has the packed factors, and `taus` the numbers tau."""
     m, n, count = c.rows, c.columns, taus.columns
     x, v, w = p.result(m, n), p.work(m, count), p.work(1, n)
     x.copy(c)
@@ -63,7 +63,10 @@ def multiply_by_q(p: MatrixProgram, qr: Matrix, taus: Matrix, c: Matrix, *, adjo
 
 
 def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
-    """Reflects column j onto its diagonal entry, and applies the reflection to the later columns."""
+    """Computes the reflection that makes column j zero below the diagonal. Applies it to the later columns.
+
+    Stores its vector v in column j, and its tau in `taus`. The row w is scratch space.
+    """
     reflectors = Reflectors(x.adjoint, taus)
     beta = reflectors.make(j, j, x.rows, j)
     reflectors.reflect_columns(x, w, j, (j, x.rows), (j + 1, x.columns))
@@ -71,9 +74,10 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The index, at least j, of the first wanted column, or else of the column that is longest from row j on.
+    """The index, at least j, of the first column with a nonzero entry in `wanted`.
 
-    Returns j if the length of column j is NaN.
+    Without such a column, returns the index, at least j, of the column whose part from row j on is longest. Returns j
+    if the length of column j is NaN.
     """
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))

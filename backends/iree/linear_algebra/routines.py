@@ -28,9 +28,9 @@ def zeros(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def in_order(place: int, first: int) -> Empty:
-    """Returns a function that gives zeros for all results of an op but one.
+    """Returns a function that computes the results of an op without elements: zeros, and the identity permutation.
 
-    Result number `place` is the identity permutation `first`, `first` + 1, ...
+    The permutation `first`, `first` + 1, ... is result number `place`; a negative `place` counts from the end.
     """
 
     def results(b: Emitter, op: IrOp) -> Sequence[IrValue]:
@@ -65,7 +65,7 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatche
 def on_batches(
     b: Emitter, op: IrOp, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
 ) -> Sequence[IrValue]:
-    """Applies a function of batches to an op; returns the op's results.
+    """Applies `function` to the operands of an op, as batches. Returns the op's results.
 
     `dimensions` has each operand's number of dimensions without batch dimensions. All batch dimensions are merged into
     one. f16 and bf16 are converted to f32, because algorithms would lose too many digits in f16 and bf16. `empty`

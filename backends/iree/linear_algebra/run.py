@@ -1,7 +1,8 @@
 """`program` compiles a program to one dispatch over batches of matrices (backends/iree/emit/kernels.py).
 
-If the algorithm were a StableHLO loop, each iteration would run several dispatches over whole arrays. A loop of a
-program visits only the elements that a step changes. One thread runs the dispatch, one matrix after the other.
+If the algorithm were a StableHLO loop, each iteration would run several dispatches over whole arrays. In contrast, a
+loop of a program visits only the elements that an iteration changes. One thread runs the dispatch: it processes one
+matrix after the other.
 """
 
 import functools
@@ -58,7 +59,7 @@ def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
 def _joined(
     b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The results of a program as batches. `lines` are the arrays that the dispatch returns.
+    """Makes batches of a program's results. `lines` are the arrays that the dispatch returns.
 
     The entries of a batch are at the beginning of an array, or of two arrays if the batch is complex.
     """
@@ -76,7 +77,7 @@ def _joined(
 
 
 def _lines(b: Emitter, x: IrValue) -> Sequence[IrValue]:
-    """x as a one-dimensional array or, if x is complex, as two: real and imaginary parts.
+    """Reshapes x to a one-dimensional array or, if x is complex, to two: its real and its imaginary parts.
 
     A barrier keeps the op that computes x out of the dispatch.
     """

@@ -28,14 +28,14 @@ _OF_INDICES = {
 
 
 class ScalarScope:
-    """Emits scalars: `k` emits ops to the current region, and `real` is the type of real numbers."""
+    """Emits ops on scalars. `k` emits them to the current region, and `real` is the type of real numbers."""
 
     def __init__(self, k: Kernel, real: ir.FloatType) -> None:
         self.k = k
         self.real = real
 
     def scalar(self, x: "Scalar | float") -> "Scalar":
-        """x as a scalar. A Python int becomes a constant index, a Python float a constant of the real type."""
+        """Converts x to a scalar. A Python int becomes a constant index, a Python float a constant of the real type."""
         if isinstance(x, Scalar):
             return x
         return Scalar(self, (self.k.number(x, ir.IndexType.get() if isinstance(x, int) else self.real),))
@@ -64,7 +64,10 @@ class ScalarScope:
         return self.k.arith("xori", x, self.k.number(1, signless(1)))
 
     def power_of_two(self, x: "Number") -> "Number":
-        """The largest power of two that is at most x > 0. Division by it is exact. 1 if x is 0, infinite or NaN."""
+        """The largest power of two that is at most x > 0. 1 if x is 0, subnormal, infinite or NaN.
+
+        Division by the power is exact, unless the quotient is subnormal.
+        """
         wide = self.real.width == 64
         bits, mask = signless(64 if wide else 32), 0x7FF0000000000000 if wide else 0x7F800000
         given = self.k.emit("arith.bitcast", x.parts, bits)
@@ -104,7 +107,7 @@ class Scalar:
         return self if len(self.parts) == 1 else self.re.with_im(-self.im)
 
     def with_im(self, im: "Number") -> "Number":
-        """The complex number with this real part and an imaginary part."""
+        """The complex number whose real part is this number, and whose imaginary part is `im`."""
         return Scalar(self.p, self.parts + im.parts)
 
     def __neg__(self) -> "Number":
@@ -215,11 +218,11 @@ class Scalar:
         return functools.reduce(Scalar.max, abs(self)._separate())
 
     def plus_term(self, term: "Number") -> "Number":
-        """x plus a term of a sum. The compiler may reorder these additions."""
+        """This number plus a term of a sum. The compiler may reorder the additions of such terms."""
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[IrValue, ...]:
-        """The parts as a tuple of `count` values, 1 or 2. The imaginary part of a real number is 0."""
+        """The parts as a tuple of `count` values. If `count` is 2 and the number is real, the imaginary part is 0."""
         assert count >= len(self.parts), "a complex number where a real one is needed"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 
@@ -227,11 +230,11 @@ class Scalar:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
     def _each(self, name: str, *others: IrValue) -> "Scalar":
-        """Applies an op to each part of x, with `others` as its further operands."""
+        """Applies the op `name` to each part. `others` are the op's further operands."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
     def _with(self, name: str, other: "Scalar | float", flags: str = "contract") -> "Scalar":
-        """Applies an op to the real parts of two scalars, and to their imaginary parts."""
+        """Applies the op `name` to the real parts of two scalars and, if one is complex, to their imaginary parts."""
         pairs = _pairs(self, self.p.scalar(other))
         return Scalar(self.p, tuple(_emitted(self.p.k, name, pair, flags) for pair in pairs))
 

@@ -1,4 +1,4 @@
-"""Parts of the QR algorithms with shifts: the main loop with its test of convergence, shifts, and rotations.
+"""Parts that the QR algorithms with shifts share: the main loop, which tests convergence; shifts; and rotations.
 
 An entry beside the diagonal is small if it is below a fixed limit, or at most epsilon times the sum of the absolute
 values of its two neighbours on the diagonal. A block is a range of rows in which no entry beside the diagonal is small.
@@ -33,7 +33,7 @@ def qr_algorithm(
 
     - `couples(i)`: whether the entry beside the diagonal that couples rows i - 1 and i is not small.
     - `sweep(low, high, since)`: rotates the rows of the block from row `low` to row `high`. `since` is the number of
-      sweeps since the last row converged. After convergence, `low` and `high` are 0.
+      sweeps since the last row converged. After all rows have converged, `low` and `high` are 0.
     - `total`: the sum of the squares of the matrix's entries.
 
     `info` is 1 if the sweeps do not converge or `total` is not finite, and otherwise 0.
@@ -91,11 +91,12 @@ class Diagonals:
         return abs(self.e[i]) > least.max(limit)
 
     def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
-        """One sweep from row `low` to row `high`. Each rotation creates an entry outside of the diagonals.
+        """Applies one sweep of rotations, from row `low` to row `high`.
 
-        The next rotation eliminates this entry. The first rotation maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c,
-        s, on, off)` applies the rotation with cosine c and sine s to rows i and i + 1, where `on` is the entry of row i
-        on the diagonal, and `off` is the entry beside it. It returns:
+        Each rotation creates an entry outside of the diagonals, which the next rotation eliminates. The first rotation
+        maps (`first`, e[low + 1]) to (r, 0). The callback `rotate(i, c, s, on, off)` applies the rotation with cosine c
+        and sine s to rows i and i + 1, where `on` is the entry of row i on the diagonal, and `off` is the entry beside
+        it. The callback returns:
 
         - the cosine and the sine by which the entry beside the diagonal of the next row is multiplied
         - the new d[i]

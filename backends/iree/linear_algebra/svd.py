@@ -1,10 +1,10 @@
 """Singular values and vectors: reduction to bidiagonal form, then the QR algorithm.
 
-    for each row of a, or of the adjoint of a tall a:
+    for each row of a (of the adjoint of a, if a has more rows than columns):
         a reflection from the right, after which only the diagonal entry of the row is not zero
         a reflection from the left, after which only one entry below the diagonal of the column is not zero
-    p and q: the products of the adjoints of the reflections from the left and from the right, the last one first,
-    so that t^H = p a q^H is real and lower bidiagonal
+    p is the product of the adjoints of the reflections from the left, the last one first;
+    q is that of the reflections from the right; so t^H = p a q^H is real and lower bidiagonal
     sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
 If a diagonal entry is negligible, the shift is zero. One or two sweeps with shift zero make the entries beside this
@@ -85,7 +85,7 @@ def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> N
 
 
 def _make_positive(d: Matrix, of_p: Sequence[Matrix]) -> None:
-    """Makes negative values positive by changing the signs of rows of p."""
+    """Makes negative entries of d positive, and changes the signs of the rows of p that belong to them."""
     p = d.p
     with p.each(0, d.columns) as i:
         own = d[i]
@@ -117,10 +117,10 @@ def _sweep(
 
 
 def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
-    """The entry that the first rotation pairs with e[low + 1]: (d^2 - shift) / d for d = d[low].
+    """The entry that the first rotation pairs with e[low + 1]: (x^2 - shift) / x, where x is d[low].
 
-    The shift is the eigenvalue of the last 2 by 2 submatrix of t^H t that is nearer to the last diagonal entry of t^H
-    t. The shift is zero if a diagonal entry of the block is negligible; then the result is d.
+    The shift is the eigenvalue of the last 2 by 2 submatrix of t^H t that is nearer to the last diagonal entry of this
+    submatrix. If a diagonal entry of the block is negligible, the shift is zero, and the result is x.
     """
     d, e, before = diagonals.d, diagonals.e, high.max(1) - 1
     p, own = d.p, d[low]

@@ -2,8 +2,8 @@
 
     row i of x:  row i of c, minus a_ij times row j of x for each j < i, four rows j at a time; then divided by a_ii
 
-The inner loop runs along the right-hand sides. A single right-hand side, and right-hand sides that are rows of c, are
-solved one by one: once an entry is known, its multiples are subtracted from the later entries.
+The inner loop runs along the right-hand sides. If there is a single right-hand side, or if the right-hand sides are
+rows of c, they are solved one by one: once an entry of x is known, its multiples are subtracted from the later entries.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
@@ -31,7 +31,7 @@ def solve(
             columns = p.work(a.columns, a.rows)
             columns.copy(a.transpose)
             matrix = columns.transpose
-    if upper:  # flipped, because `by` solves from the first row to the last
+    if upper:  # reverses the order of the rows, because `by` solves from the first row to the last
         x, matrix = x.flipped(0), matrix.flipped(0, 1)
     by = _by_rows if left and c.columns > 1 else _by_right_hand_sides
     by(matrix, x, unit)
