@@ -1,5 +1,6 @@
 """Rewrites of ops, element types and shapes that IREE does not support.
 
-A decorator `@missing` on each pattern records the lack, and a program that IREE alone rejects, as in ../faults.
-Factorizations and solves are in ../linear_algebra. Patterns for ops with dynamic dimensions are in dynamic/.
+The decorator of each pattern (`@missing`) describes what IREE lacks, and names a witness: a program that IREE without
+the pattern rejects. Factorizations and solves are in ../linear_algebra. Patterns for ops with dynamic dimensions are in
+dynamic/. Some patterns also avoid bugs of IREE, and have decorators as in ../faults.
 """

@@ -1,13 +1,13 @@
-"""sort for GPUs: a bitonic network, each step of which compares all elements in pairs.
+"""Sorts on GPUs by a bitonic network: each iteration of a loop compares all elements in pairs.
 
 Source: Batcher, "Sorting networks and their applications" (1968).
 
-IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535 steps, and
-leaves the row unsorted. A network for n elements has about n (log n)^2 / 4 comparisons. Each iteration of a loop does n
-/ 2 of them:
+IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535 iterations,
+and leaves the row unsorted. A network for n elements has about n (log n)^2 / 4 comparisons. Each iteration of the loop
+does n / 2 of them:
 
     for blocks of k = 2, 4, 8, ... elements, until one block has all elements:
-        compare element i with element i xor (k - 1), then with i xor k / 4, i xor k / 8, ..., i xor 1
+        compare element i with element i xor (k - 1), then with i xor (k / 4), i xor (k / 8), ..., i xor 1
         each comparison puts the lesser element at the lower index
 
 Since the lesser element always goes to the lower index, the network needs no elements beyond the end of a row, and n
@@ -30,7 +30,7 @@ from tiduc.dialect.shapes.types import element
 
 
 def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
-    """Emits a sorting network along a dimension.
+    """Sorts the operands of `op` along a dimension by a sorting network, and returns them.
 
     Raises `Unsupported` if both the sorted dimension and another dimension are dynamic, because IREE miscompiles loops
     that carry several arrays with two dynamic dimensions.
@@ -67,7 +67,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The index of the element with which the element at `place` is compared.
+    """The index of the element with which the element at the indices `place` is compared: its index xor `mask`.
 
     If that index is beyond the end of the row, returns the element's own index.
     """
@@ -78,9 +78,9 @@ def _partner(
 
 
 def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
-    """Whether each element of `mine` comes before that of `others` in the sorted order.
+    """Whether each element of `mine` comes before the element of `others` at the same index in the sorted order.
 
-    Both lists begin with the array of original indices.
+    Both lists begin with an array of the elements' original indices, which decide if neither element is less.
     """
     less, more = (
         mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])

@@ -24,7 +24,7 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Runs StableHLO's passes that expand composite ops, in place."""
+    """Expands CHLO and deprecated ops by passes of StableHLO, in place. Before, sums labels of einsums."""
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
@@ -32,7 +32,10 @@ def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def assume_broadcastable(module: ir.Module | IrOp) -> None:
-    """Removes ops that constrain the shapes of broadcasts, in place. `assert_sizes` has asserted the constraints."""
+    """Removes ops that constrain the shapes of broadcasts, in place.
+
+    They are not needed, because the pass `assert_sizes` has emitted assertions for the constraints.
+    """
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 
@@ -42,7 +45,7 @@ def assume_broadcastable(module: ir.Module | IrOp) -> None:
     "einsum_of_sums",
 )
 def sum_labels_first(module: ir.Module | IrOp) -> None:
-    """Sums an operand of an einsum along the labels that occur only once, in place, before StableHLO's passes run.
+    """Sums the operands of einsums along each label that occurs only once in the einsum, in place.
 
     %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"
     """

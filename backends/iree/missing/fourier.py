@@ -1,9 +1,9 @@
-"""fft of any length, rank and precision. IREE has fft only for f32, along one dimension of 2^k elements.
+"""Computes fft of any length, rank and precision. IREE has fft only for f32, along one dimension of 2^k elements.
 
 Real and imaginary parts are stored along an additional dimension of size 2. A transform of length n = p q is split into
-q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A transform of short or prime
-length is a product with a constant matrix. A transform of long prime length is a convolution whose length is a power of
-two (Bluestein).
+q transforms of length p, products with roots of unity, and p transforms of length q (Cooley and Tukey). A transform of
+short or prime length is a product with a constant matrix. But if the prime is large, the transform is a convolution
+whose length is a power of two (Bluestein).
 """
 
 import math
@@ -21,7 +21,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32
-"""Up to this length, a product with a matrix is as fast as a recursion."""
+"""Up to this length, a product with a matrix is as fast as splitting the transform."""
 _PRIME = 256
 """For prime lengths above this one, a convolution is cheaper than a product with a matrix."""
 
@@ -33,7 +33,10 @@ _PRIME = 256
     upstream="https://github.com/iree-org/iree/issues/12263",
 )
 def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the transform of each dimension in real arithmetic. Returns None for a transform that IREE compiles."""
+    """Computes the transform of each dimension in real arithmetic. Returns None for a transform that IREE compiles.
+
+    Raises `Unsupported` for dynamic shapes.
+    """
     x, y = op.operands[0], op.results[0]
     if is_dynamic(x.type):
         raise refused(op, "its shapes are dynamic")
@@ -50,7 +53,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     last = len(shape(x))  # the last dimension of z
     axes = list(zip(range(last + 1 - len(lengths), last + 1), lengths, strict=True))[::-1]
     sign = -1 if kind in ("FFT", "RFFT") else 1
-    if kind == "IRFFT":  # the last dimension is transformed last, since its transform is real
+    if kind == "IRFFT":  # the last dimension is transformed last, because the result of its transform is real
         axes = [*axes[1:], axes[0]]
     for axis, n in axes:
         if kind == "IRFFT" and axis == last:
@@ -65,7 +68,10 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
-    """The n elements of a spectrum, from the first n // 2 + 1 elements. Element n - k is the conjugate of element k."""
+    """Adds the second half to the first n // 2 + 1 elements of a spectrum of n elements, along the last dimension.
+
+    Element n - k is the conjugate of element k.
+    """
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
     if n < 3:
@@ -76,7 +82,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
 
 
 def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
-    """The transform along the dimension `axis` of z. Dimension 0 of z has the real and imaginary parts."""
+    """Transforms z along the dimension `axis`, whose size is n. Dimension 0 of z has the real and imaginary parts."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
     rows = b.reshape(turned, [math.prod(shape(turned)[:-2]), 2, n])
@@ -84,7 +90,10 @@ def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
 
 
 def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform of the rows of an array of m x 2 x n parts: y_k = sum over j of z_j exp(sign 2 pi i j k / n)."""
+    """Transforms m rows of n elements: y_k = sum over j of z_j exp(sign 2 pi i j k / n).
+
+    z has the shape (m, 2, n); its dimension 1 has the real and imaginary parts.
+    """
     m, _, n = shape(z)
     if n == 1:
         return z
@@ -92,7 +101,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
     if n <= _SHORT or p == n:
         return _bluestein(b, z, sign) if n > _PRIME else _by_matrix(b, z, sign)
     q = n // p
-    # With j = j1 q + j2 and k = k1 + p k2, sums over j1 first, for each j2, and then over j2.
+    # With j = j1 q + j2 and k = k1 + p k2, the sum over j1 is computed first, for each j2, and then the sum over j2.
     columns = b.transpose(b.reshape(z, [m, 2, p, q]), [0, 3, 1, 2])
     inner = b.reshape(_transform(b, b.reshape(columns, [m * q, 2, p]), sign), [m, q, 2, p])
     angles = np.outer(np.arange(q), np.arange(p)) * (2 * np.pi * sign / n)
@@ -102,7 +111,10 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _factor(n: int) -> int:
-    """The greatest divisor of n from 2 to `_SHORT`, or the least prime divisor of n if there is none in this range."""
+    """The greatest divisor of n that is less than n and at most `_SHORT`, but not 1.
+
+    If n has none, returns the least prime divisor of n, which is n if n is prime.
+    """
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
             return p
@@ -110,7 +122,7 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """z times complex constants that vary along `dimensions`.
+    """Multiplies z by the complex constants `factors`, whose dimensions are the dimensions `dimensions` of z.
 
     The last dimension but one of z has the real and imaginary parts.
     """
@@ -125,7 +137,7 @@ def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[i
 
 
 def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform of rows as a product with the matrix of roots of unity, whose angles are reduced as integers."""
+    """Transforms rows by a product with the matrix of roots of unity. Their angles are reduced exactly: j k mod n."""
     m, _, n = shape(z)
     angles = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi * sign / n)
     cos, sin = np.cos(angles), np.sin(angles)
@@ -134,9 +146,10 @@ def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _bluestein(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform of rows of long prime length, as a convolution with a chirp. Pads the rows to a power of two.
+    """Transforms rows of long prime length by a convolution with a chirp. Pads the rows to a power of two.
 
-    j k = (j^2 + k^2 - (k - j)^2) / 2, so the sum over j is a convolution: z_j is multiplied by a function of k - j.
+    Since j k = (j^2 + k^2 - (k - j)^2) / 2, each root of unity is a product of a function of j, a function of k and a
+    function of k - j. The sum over j is therefore a convolution, with factors before and after it.
     """
     n = shape(z)[2]
     size = 1 << (2 * n - 2).bit_length()

@@ -2,7 +2,7 @@
 
     indices = 0 1 2 ... in each row
     sorted runs of 1, 2, 4, ... indices are merged in pairs: one dispatch for each length writes a new array of indices
-    the results are the elements at these indices (for an iota along the rows, the indices themselves)
+    the results are the operands' elements at these indices; if an operand is an iota, the indices are its elements
 
 IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is not stable.
 """
@@ -20,7 +20,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
-    """The results of a sort along a dimension: the sorted operands."""
+    """Emits a merge sort of the operands of `op` along a dimension. Returns the sorted operands."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
     places = places_along(b, rows.stored[0], 1)
@@ -38,14 +38,14 @@ def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
 
 
 def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
-    """Merges sorted runs of `width` indices pairwise into runs of twice the length."""
+    """Merges sorted runs of `width` indices pairwise into runs of twice the length. Returns the new indices."""
     (count, n), length = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: RunTimeSize, out: IrValue) -> Sequence[IrValue]:
         return k.loop(0, n, length + length, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: RunTimeSize, start: RunTimeSize, out: IrValue) -> IrValue:
-        """Merges the runs at `start` and at `start + length`: takes the lesser of the two first elements each time."""
+        """Merges the runs at `start` and at `start + length`: each time takes the lesser of their first elements."""
         middle, end = smaller(start + length, n), smaller(start + length + length, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[IrValue]:

@@ -35,7 +35,7 @@ _LARGEST = 2**47
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
-    """Raises `CompileError` for the first op with an operand or result of an element type that the target lacks."""
+    """Raises `CompileError` for the first op that has an operand or result whose element type the target lacks."""
     for op in outer_first(module.operation) if target.lacks else ():
         for x in (*op.operands, *op.results):
             name = str(x.type.element_type) if isinstance(x.type, ir.ShapedType) else ""
@@ -51,7 +51,7 @@ def _lacked(name: str, target: Target) -> str:
 
 
 def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
-    """Raises `Unsupported` for the first op that IREE is known not to support, and for a recursive function."""
+    """Raises `Unsupported` for the first op or argument that IREE is known not to support, and for recursion."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()
     for function in functions_in(module):
@@ -73,7 +73,7 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
 
 
 def _check_size(what: str, type_: ir.Type, location: ir.Location) -> None:
-    """Refuses arrays of `_LARGEST` elements or more, because products of their sizes could overflow."""
+    """Refuses an array of `_LARGEST` elements or more."""
     if isinstance(type_, ir.RankedTensorType) and is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
@@ -93,7 +93,7 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
 
 
 def _check_constant(op: IrOp) -> None:
-    """Refuses constants of 2- to 7-bit integers, because IREE's code for CPUs does not load them."""
+    """Refuses constants of 2- to 7-bit integers, because IREE's code for CPUs does not load them. Allows splats."""
     if op.name != "stablehlo.constant" or is_splat(op.attributes["value"]):
         return
     type_ = element(op.results[0])

@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "vulkan/dynamic/sort_along_rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Emits a merge sort on CPUs, and a sorting network on GPUs."""
+    """Emits a merge sort on CPUs, and a sorting network on GPUs. Returns the operands if they need no sort."""
     x, dimension = op.operands[0], sorted_dimension(op)
     if not is_dynamic(x.type) and (shape(x)[dimension] < 2 or not math.prod(shape(x))):
         return list(op.operands)

@@ -36,7 +36,10 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Counts the leading zeros of the upper half or, if that half is 0, returns 32 plus those of the lower half."""
+    """Counts the leading zeros of the upper half or, if it is 0, adds 32 to those of the lower half.
+
+    Returns None for integers of other widths than 64 bits.
+    """
     (x,) = op.operands
     if bits(x) != 64:
         return None
@@ -54,7 +57,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/constant",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts a barrier behind a complex constant that is not a splat. Returns None for other constants."""
+    """Puts a barrier after a constant of complex f32 that is not a splat. Returns None for other constants."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) == 128 or is_splat(op.attributes["value"]):
         return None

@@ -21,7 +21,10 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "vulkan/leading_zeros_of_bytes",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends a narrow integer with zeros, counts leading zeros, and subtracts the number of added zeros."""
+    """Extends a narrow integer with zeros, counts leading zeros, and subtracts the number of added zeros.
+
+    Returns None for integers of at least 32 bits, and in code for CPUs (which vmvx is not).
+    """
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
         return None
@@ -35,7 +38,10 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vmvx/shift_right_logical",
 )
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends a narrow integer with zeros to 32 bits before the shift."""
+    """Extends a narrow integer with zeros to 32 bits before the shift.
+
+    Returns None for wider integers, for SPIR-V, and in code for CPUs (which vmvx is not).
+    """
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
         return None
@@ -49,7 +55,10 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vmvx/popcnt",
 )
 def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Counts the ones in each 2 bits, each 4 bits and each byte, in parallel. Then adds the counts of the bytes."""
+    """Counts the ones in each 2 bits, each 4 bits and each byte, in parallel. Then adds the counts of the bytes.
+
+    Returns None on targets that compile the op.
+    """
     if b.cpu or b.settings.spirv:
         return None
     (x,) = op.operands
@@ -84,7 +93,10 @@ def _widened(b: Emitter, x: IrValue) -> IrValue:
     "vmvx/sign",
 )
 def sign(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """1 for x > 0, -1 for x < 0, and x itself for zeros and NaN."""
+    """Selects 1 for x > 0, -1 for x < 0, and x itself for zeros and NaN.
+
+    Returns None for integers, and on targets that compile the op.
+    """
     (x,) = op.operands
     if b.cpu or b.settings.spirv or not is_float(x):
         return None

@@ -32,7 +32,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Adds an explicit list of the dimensions that the broadcast expands.
+    """Adds explicit lists of the dimensions that the broadcast expands, and of those that it does not expand.
 
     If it is unknown at compile time whether a dimension is expanded, computes the result element by element.
     """
@@ -63,7 +63,10 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
-    """Computes a broadcast element by element. Clamps indices to the operand's sizes: along a size of 1, they are 0."""
+    """Computes a broadcast element by element.
+
+    Clamps each index to the operand's size along its dimension, so that the index is 0 if the size is 1.
+    """
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
@@ -81,5 +84,5 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
 def not_there(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Refuses the op; never returns."""
+    """Raises `Unsupported` for the op."""
     raise refused(op, "its shapes are dynamic")

@@ -41,7 +41,7 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the slice if its bounds are constants or sizes of arrays, and its strides are constants.
+    """Computes the slice if each bound is a constant or the size of an array, and each stride is a constant.
 
     Otherwise returns None.
     """
@@ -131,8 +131,8 @@ def _either(
 ) -> IrValue:
     """The element of x at the indices `place` if they are within `sizes` and the conditions hold; else `other`.
 
-    Code for CPUs has a branch. Code for GPUs always reads the element at clamped indices, and then selects, because a
-    branch on a GPU would take one side for several elements at once.
+    Code for CPUs has a branch. Code for GPUs has none: it always reads the element at clamped indices, and then selects
+    the element or `other`. A branch on a GPU would take one side for several elements at once.
     """
     met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:
@@ -164,7 +164,7 @@ def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrValue:
-    """Computes a gather element by element. `taken` has the sizes of the slices that it gathers."""
+    """Computes a gather element by element. `taken` has the sizes of a gathered slice, one for each dimension of x."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     own, rank = arrays.sizes_of(b, x), len(op.results[0].type.shape)
@@ -219,6 +219,6 @@ def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "The op does not compile for unsigned integers; tiduc bitcasts them to signless ones.", "dynamic/unsigned"
 )
 def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Bitcasts an array of unsigned integers to signless integers, and reads the size of the result."""
+    """Bitcasts an array of unsigned integers to signless ones before the op. Returns None for other element types."""
     (x,) = op.operands
     return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

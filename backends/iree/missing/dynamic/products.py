@@ -1,4 +1,4 @@
-"""Rewrites dot_general with dynamic dimensions as a product of matrices, or as elementwise products and sums."""
+"""Rewrites dot_general with dynamic dimensions as a product of matrices, or as elementwise products and their sums."""
 
 import math
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 @crash("Batches of one product do not compile; tiduc drops the batch dimensions.", "dynamic/dot_of_one_batch")
 @crash("Batches of outer products do not compile; tiduc multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Rewrites the op as a product of two matrices or, if a matrix is a row or a column, as sums of products.
+    """Rewrites the op as a product of two matrices. Returns None for ops that IREE compiles.
 
-    Returns None for ops that IREE compiles.
+    If a dimension of a matrix has size 1, multiplies elements and sums the products instead.
     """
     x, y = op.operands
     d = Contraction.of(op)
@@ -58,9 +58,9 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
 ) -> tuple[IrValue, list[SizeLike], SizeLike]:
-    """Reshapes an operand to a batch of matrices. `kept` has the sizes of the batch dimensions.
+    """Reshapes an operand to a batch of matrices. `kept` has the sizes of the batch dimensions, or is empty.
 
-    The contracted dimension is the last one of the left operand (`side` 0), and the last but one of the right operand.
+    The left operand (`side` 0) is contracted along the last dimension, and the right operand along the last but one.
     Returns the matrices, the sizes of the operand's free dimensions, and the size of the contracted dimension.
     """
     contracted, free = d.summed[side], d.kept(side, len(x.type.shape))

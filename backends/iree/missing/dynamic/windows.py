@@ -1,6 +1,6 @@
-"""reduce_window and convolution with dynamic dimensions, rewritten as operations on strided slices.
+"""Rewrites reduce_window and convolution with dynamic dimensions as ops on strided slices.
 
-A slice has the element number i of all windows, so that an op on slices computes all windows at once.
+Slice i consists of element i of each window, so that an op on such slices computes all windows at once.
 """
 
 import math
@@ -40,7 +40,7 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Combines the elements of the windows along one dimension after the other.
 
     The elements of a short window are combined one by one. A long window is split into windows whose lengths are powers
-    of two; the results of these windows are computed by doubling, and combined.
+    of two. A window of length 2 k is computed from two of length k.
     """
     count = len(op.results)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
@@ -57,12 +57,12 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _combined_along(
     b: Emitter, op: IrOp, xs: list[IrValue], d: int, window: tuple[int, int, int]
 ) -> list[IrValue]:
-    """Combines the elements of the windows along dimension `d`. `window` has the windows' size, stride and dilation."""
+    """Combines the elements of each window along dimension `d`. `window` has their size, stride and dilation."""
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
     def taken(xs: list[IrValue], first: int) -> list[IrValue]:
-        """Takes element `first` of each window, from each of `xs`."""
+        """For each array of `xs`, the array of element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
     if n <= _ONE_BY_ONE:
@@ -96,7 +96,7 @@ def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, 
 
 
 def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]) -> list[IrValue]:
-    """Applies the region of a reduce_window to all elements of the arrays `xs` and `ys`."""
+    """Applies the region of a reduce_window to `xs` and `ys` element by element. Returns an array for each result."""
     return [mapped(b, op.regions[0], [*xs, *ys], i) for i in range(len(xs))]
 
 
@@ -113,8 +113,9 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the convolution as a sum of products, one for each spatial index of the kernel.
 
-    With batch groups, emits one product for each spatial index of the result. If IREE compiles the op, only removes
-    negative padding, in place, and returns None. Raises `Unsupported` for more than 256 products, and for some groups.
+    With batch groups, emits one product for each spatial index of the result instead. If IREE compiles the op, only
+    removes negative padding, in place, and returns None. Raises `Unsupported` for more than 256 products, and if groups
+    and dynamic dimensions are combined in other ways.
     """
     x, kernel = op.operands
     layout = Layout.of(op)
@@ -144,6 +145,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 _PLACES = 256
+"""The largest number of products that replace a convolution."""
 
 
 def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
@@ -161,7 +163,7 @@ def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
 
 
 def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
-    """Rewrites a convolution with batch groups, as in a gradient with respect to a kernel.
+    """Rewrites a convolution with batch groups, such as the gradient of a convolution with respect to its kernel.
 
     Emits one product for each spatial index of the result. The product contracts images of shape (features, spatial...,
     group, n) with a kernel of shape (features, spatial..., group, out). Raises `Unsupported` for other dynamic shapes.
@@ -208,7 +210,7 @@ def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrValue:
-    """The convolution as a sum of products, one for each spatial index of the kernel.
+    """Computes the convolution as a sum of products, one for each spatial index of the kernel.
 
     The result has the batch dimension first and features last.
     """
@@ -250,7 +252,10 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> 
 
 
 def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
-    """Pads x as the window `w` requires. `others` is the padding of the dimensions before and after the window's."""
+    """Pads x as the window `w` requires. Returns x itself if `w` has no padding and no base dilation.
+
+    `others` is the padding of the dimensions before those of the window, and also of the dimensions after them.
+    """
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x
