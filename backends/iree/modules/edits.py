@@ -1,9 +1,9 @@
-"""edits: the edits of IREE's own IR, by name, and what happens if an edit fails.
+"""edits: runs the edits, functions that change IREE's own IR, by name, and handles edits that fail.
 
 IREE's IR between its phases has no specification, and these edits move arrays in memory. The docstring of each edit
 states the invariants of the IR on which the edit relies, and the edit checks them on each module (`invariants.py`). If
 an invariant does not hold, an edit for speed is skipped, with a remark. If the edit corrects the program, the program
-is refused instead. MLIR verifies the module after each edit.
+is refused instead. MLIR verifies the module after each edit that has changed it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +29,11 @@ Edit = Callable[[ir.Operation], bool]
 SPEED: dict[str, Edit] = {
     edit.__name__: edit for edit in (inline_repeats, host_arrays, place_arrays, keep_large_arrays)
 }
+"""Edits for speed. An edit that fails is skipped."""
 CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
 }
+"""Edits without which a program could be wrong. The program is refused if such an edit fails."""
 CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
 """Edits for tests, which make faults of other edits visible. The program is refused if such an edit fails."""
 
@@ -47,8 +49,9 @@ class Recorded(Exception):
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
     """Applies the edits `names` to a module, in place, and returns the module.
 
-    If an edit for speed fails, returns a copy without this edit. `workgroups` is for `put_in_workgroups`. Raises
-    `RefusedEdit` if another edit fails, and `Recorded` if the program must be compiled again.
+    If an edit for speed fails, returns a copy of the module without this edit. `workgroups` is passed to
+    `put_in_workgroups`. Raises `RefusedEdit` if another edit fails, and `Recorded` if the program must be compiled
+    again.
     """
     with module.context:
         for name in names:
@@ -65,7 +68,10 @@ def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, 
 
 
 def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
-    """Applies an edit for speed. If an invariant is broken, prints a remark and returns an unedited copy."""
+    """Applies an edit for speed to a module, in place, and returns the module.
+
+    If an invariant is broken, prints a remark, and returns a copy of the module from before the edit.
+    """
     before = module.clone().operation
     try:
         if edit(module):
@@ -81,9 +87,10 @@ def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
 
 
 def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
-    """Applies an edit that corrects programs. Returns whether the edit has changed the module.
+    """Applies an edit that must not be skipped. Returns whether the edit has changed the module.
 
-    Raises `RefusedEdit` if an invariant is broken.
+    Raises `RefusedEdit` if an invariant is broken. `name` is the edit's name in the message, if its own name does not
+    fit.
     """
     try:
         changed = edit(module)

@@ -6,18 +6,18 @@
       dispatch @g { ro %t[%q#1 for %n], ... }             dispatch @g { ro %h[%c0 for %n], ... }
       dispatch @h { wo %r[%c0 for %n] }                   dispatch @h { wo %r[%c0 for %n] }
 
-IREE makes two allocations before an execution region runs: one for its results, and one for arrays that only the region
-needs. In the gradient of a network, most results, the derivatives of weights, are written after most other arrays have
-been read.
+In the example, %p is the pack of the results, and %q that of the other arrays. IREE makes two allocations before an
+execution region runs: one for its results, and one for arrays that only the region needs. In the gradient of a network,
+most results, the derivatives of weights, are written after most other arrays have been read.
 
 The edit places the results in the order in which they are written, so that results that are not written yet are
-adjacent. It then places each array in the smallest gap in the memory of results that is free while the array is live:
-the array is hosted. Without such a gap, the array stays in the allocation for other arrays, where `placement.py` places
-it.
+adjacent. In the memory of the results, it then places each array in the smallest gap that is free while the array is
+live: the array is hosted. Without such a gap, the array stays in the allocation for other arrays, where `placement.py`
+places it.
 
-An array is hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the
-host does not host arrays, because the region may run again when results already have their values. Functions with
-several blocks are not changed.
+An array is hosted only if a single region uses it, and uses it only in dispatches and fills. The arrays of a region in
+a loop or branch of the host are not hosted, because the region may run again when results already have their values.
+Functions with several blocks are not changed.
 
 The edit relies on the invariants of packs in `placement.py`, and on the following invariants. It checks all of them:
 
@@ -98,8 +98,9 @@ class _Region(NamedTuple):
     """An execution region whose results are in one allocation, and whose other arrays are in another one.
 
     `results` is the allocation of the results, `of_results` the pack of the results, and `of_arrays` the pack of the
-    other arrays. `written` has, for each result, the index of the first step that uses it. `argument` is the region's
-    block argument for the allocation of the other arrays. `steps` maps each step to its index.
+    other arrays. `written` has, for each result, the index of the first step that uses it, or 0 if this step is not
+    known. `argument` is the region's block argument for the allocation of the other arrays. `steps` maps each step to
+    its index.
     """
 
     execute: ir.Operation
@@ -116,10 +117,10 @@ class _Region(NamedTuple):
     "suite.py: convnet",
 )
 def host_arrays(module: ir.Operation) -> bool:
-    """Places arrays of execution regions in the memory of results, in a module that still has ops `pack`.
+    """Places arrays of execution regions in the memory of results. Changes a module that still has packs, in place.
 
-    Returns False if no region saves enough memory. The time grows with the square of the number of a region's arrays
-    and results.
+    Returns whether the module has changed: False if this saves too little memory in every region. The time grows with
+    the square of the number of a region's arrays and results.
     """
     check_alignment(module)
     hosted = [
@@ -131,7 +132,7 @@ def host_arrays(module: ir.Operation) -> bool:
 
 
 def _in_function(block: ir.Block) -> bool:
-    """Hosts arrays of a function's execution regions. Returns False if no region saves enough memory."""
+    """Hosts arrays of the execution regions in `block`, the body of a function. Returns whether an array is hosted."""
     ops = operations(block)
     packs = {op.results[0]: op for op in ops if op.name == PACK}
     results = _results(ops, packs)
@@ -158,7 +159,10 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
-    """Finds the subviews of allocations that hold results, where a pack gives the allocation's size and the offset."""
+    """Maps each subview that is a result to its allocation and pack.
+
+    A pack must give the size of the allocation and the offset of the subview. Other subviews are left out.
+    """
     results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -187,9 +191,10 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an op `execute`. Returns None unless it has a pack of results and exactly one pack of other arrays.
+    """Describes the region of an op `execute`. Returns None unless it has a pack of results and one of other arrays.
 
-    Packs that earlier regions change do not count; `changed` has the first results of these packs.
+    There must be exactly one pack of other arrays. If edits of earlier regions change a pack, it does not count:
+    `changed` has the first results of these packs.
     """
     given, sizes, _ = segments(execute)
     body = blocks(execute)[0]
@@ -222,7 +227,7 @@ def _region(
 
 
 def _is_used_before(value: IrValue, execute: ir.Operation) -> bool:
-    """Whether an op before the op `execute`, or outside of its block, uses a value."""
+    """Whether a value is used by an op that comes before the op `execute` or is outside of the block of `execute`."""
     users = [ancestor(use.owner.operation, execute.block) for use in value.uses]
     return any(op is None or (op != execute and op.is_before_in_block(execute)) for op in users)
 
@@ -281,7 +286,7 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
 
 
 def _uses(region: _Region, offset: IrValue) -> list[_Use]:
-    """The uses, by dispatches and fills of the region, of the array that begins at `offset`."""
+    """The uses of the array that begins at `offset` by dispatches and fills of the region. Omits all other uses."""
     known = []
     for use in offset.uses:
         op, at = use.owner.operation, use.operand_number
@@ -308,8 +313,8 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
     """Hosts arrays: moves them to the memory of results, and sets the sizes of their slices of the pack to 0.
 
-    `places` are values: the size of the memory of the results, then the offsets of the results. `moved` maps the
-    indices of arrays to their new offsets. `none` is the constant 0.
+    `places` has the size of the memory of the results, then the offsets of the results. `moved` maps the index of each
+    hosted array to its new offset. `none` is the constant 0.
     """
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
@@ -338,7 +343,10 @@ def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValu
 
 
 def _body(execute: ir.Operation, old: ir.Block) -> ir.Block:
-    """The block of a new execution: the ops of the old execution, with an additional first argument."""
+    """Moves the ops of the block `old` to a new block of the op `execute`, and returns the new block.
+
+    The new block has an additional first argument, for the memory of the results.
+    """
     result = ir.Type.parse(_EXTERNAL, execute.context)
     types = [result, *(argument.type for argument in old.arguments)]
     body = ir.Block.create_at_start(execute.regions[0], types, [execute.location] * len(types))

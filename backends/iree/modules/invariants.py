@@ -5,7 +5,7 @@ UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
 
 
 class Broken(Exception):
-    """Raised if a module violates an invariant that an edit relies on. The message is the invariant."""
+    """Raised if a module violates an invariant on which an edit relies. The message states the invariant."""
 
 
 def require(holds: bool, invariant: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODULE = "module"
-"""The `end` of a span that runs to the end of compilation. This name is not that of a phase of IREE."""
+"""The `end` of a `Span` that runs to the end of compilation. IREE has no phase of this name."""
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
-"""A compiler flag. Compiled programs then record their commands in each run; they reuse no command buffers."""
+"""A compiler flag: compiled programs then record their commands in each run, instead of reusing command buffers."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.modules['numpy'] = None\n"
@@ -20,10 +20,10 @@ _PROGRAM = (
 
 
 class Span(NamedTuple):
-    """The phases of IREE's compiler up to and including `end`, and the names of the edits after these phases.
+    """A part of a compilation: IREE's phases up to and including `end`, then the edits with the names `edits`.
 
     If `pipeline`, the text of a pass pipeline, is not empty, it runs instead of the phases. Without `verified`, the
-    module is verified only at the end of the span, not between passes.
+    module is not verified between passes, but only after them.
     """
 
     end: str
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run of the process: spans, which run one after the other.
+    """The input of one run of the process: spans, which run one after the other.
 
     The program has been compiled up to the phase `begin`, or is StableHLO if `begin` is empty. The run writes a
     compiled module if the last span ends at `MODULE`, else MLIR bytecode. `workgroups` is `Source.workgroups`. Without
@@ -57,13 +57,17 @@ def command(flags: Sequence[str]) -> list[str]:
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""Kinds of lines that the process writes: a remark, the reason why the program is refused, or `Recorded` (edits.py)."""
+"""Kinds of lines that the process writes.
+
+A line of kind `REMARK` has a remark, and one of kind `REFUSED` the reason why the program is refused. A line of kind
+`RECORDS` says that the exception `Recorded` (edits.py) was raised.
+"""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 
 
 def say(kind: str, text: str = "") -> None:
-    """Writes a line of a kind to standard error, where `said` finds it."""
+    """Writes a line of the kind `kind` to standard error. The process that reads standard error finds it by `said`."""
     sys.stderr.write(f"\0tiduc {kind}: {' '.join(text.split())}\n")
 
 

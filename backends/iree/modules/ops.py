@@ -1,4 +1,4 @@
-"""ops: reads and writes ops of IREE's dialects with IREE's Python bindings, without the classes of each dialect."""
+"""ops: reads and changes ops of IREE's dialects. Uses IREE's Python bindings, but not their classes for dialects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def of_host(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
-    """The op of `block` that is `op` or contains `op`. None if `op` is not inside `block`."""
+    """The op directly in `block` that is `op` or contains `op`. None if `op` is not inside `block`."""
     at: ir.Operation | None = op
     while at is not None and at.block != block:
         at = at.parent.operation if at.parent is not None else None
@@ -54,7 +54,7 @@ def number(value: IrValue, name: str = "arith.constant") -> int | None:
 
 
 def segments(op: ir.Operation) -> list[Sequence[IrValue]]:
-    """The operands of an op, grouped by the attribute `operandSegmentSizes`."""
+    """The operands of an op, grouped by the attribute `operandSegmentSizes`. Raises `Broken` if the numbers differ."""
     sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands, start = list(op.operands), 0
     parts: list[Sequence[IrValue]] = []
@@ -92,7 +92,7 @@ def constant(value: int, before: ir.Operation) -> IrValue:
 
 
 def erase(op: ir.Operation) -> None:
-    """Erases an op that nothing uses."""
+    """Erases an op. Raises `Broken` if a result of the op is used."""
     require(all(not list(result.uses) for result in op.results), "nothing uses an op that is erased")
     op.erase()
 

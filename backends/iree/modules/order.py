@@ -1,8 +1,8 @@
 """order: places the arrays of an allocation in memory, with few gaps between them.
 
 The search tries several orders of the arrays. For each order, it places one array after the other in the smallest gap
-that is free while the array is live. The first orders are the original one and the order by size. After each attempt,
-the array that ends at the highest address is moved to the front, which gives the next order. The order that needs the
+that is free while the array is live. The search begins with the original order, and begins again with the order by
+size. To get the next order, it moves the array that ends at the highest address to the front. The order that needs the
 fewest bytes wins. For the gradients of eight benchmark functions, it needs at most 2% more than the bytes that are live
 at once.
 """
@@ -17,17 +17,17 @@ ALIGNMENT = 64
 """IREE's alignment of arrays on CPUs, in bytes."""
 
 MOST = 4096
-"""Allocations of more arrays are not changed, because the time for an order grows with the square of their number."""
+"""Allocations of more arrays are not changed, because the time to place them grows with the square of their number."""
 
 _ROUNDS = 20
-"""The most orders tried from each first order. If there are many arrays, fewer orders are tried, to limit the time."""
+"""The most orders tried from each of the two beginnings. For many arrays, fewer are tried, to limit the time."""
 
 _NEVER = 2**60
 """An integer that is larger than any address and any step."""
 
 
 class LiveArray(NamedTuple):
-    """An array to place: its first and last live step, its size in bytes, and the least offset that it may have."""
+    """An array to place: the first and last step at which it is live, its size in bytes, and its least offset."""
 
     first: int
     last: int
@@ -36,7 +36,7 @@ class LiveArray(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """An occupied range of memory, from `start` to below `end`, and the first and last step of its use."""
+    """A range of memory, from `start` to below `end`, that is occupied from the step `first` to the step `last`."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Allocation(NamedTuple):
 
 
 def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """Searches for the smallest allocation of `arrays`, and returns it. `fixed` are ranges that are occupied."""
+    """Searches for a small allocation of `arrays`, and returns the smallest found. The ranges `fixed` are occupied."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
@@ -111,9 +111,9 @@ def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[
 
 
 def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
-    """Raises `Broken` if two arrays overlap while both are live.
+    """Raises `Broken` if arrays, or an array and a fixed range, overlap while both are live.
 
-    Arrays must also be outside of fixed ranges, and inside the allocation.
+    Also raises `Broken` if an array is not inside the allocation, is not aligned, or begins before its least offset.
     """
     for start, array in zip(places.starts, arrays, strict=True):
         is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes
@@ -131,7 +131,7 @@ def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequenc
         if each.end > each.start:
             begin.setdefault(each.first, []).append(each)
             ends.setdefault(each.last, []).append(each)
-    live: list[Fixed] = []  # sorted by their place in memory
+    live: list[Fixed] = []  # the arrays and ranges that are live at a step, sorted by address
     for step in sorted({*begin, *ends}):
         for each in begin.get(step, ()):
             at = bisect(live, each)

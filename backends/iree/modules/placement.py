@@ -1,4 +1,4 @@
-"""placement: places the arrays of an execution region in memory, with fewer gaps than IREE leaves.
+"""placement: places the arrays of an execution region in memory, with smaller gaps than IREE leaves.
 
     %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the size of the allocation
       [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       the offset of the first array
@@ -11,7 +11,7 @@ part of a gap that a large array needs next. IREE therefore needs up to 42% more
 
 The edit relies on these invariants, and checks them (`invariants.py`):
 
-- a pack has no offset, and as many slices as it has results after the first one;
+- a pack has no operand for a base offset, and as many slices as it has results after the first one;
 - IREE aligns arrays to `ALIGNMENT` bytes, or to a divisor of it;
 - arrays that are live at the same time do not overlap. Each is within the allocation, at a multiple of the alignment.
 """
@@ -37,7 +37,7 @@ from tiduc.backends.iree.modules.order import (
 PACK = "stream.resource.pack"
 
 _GAIN = 2**10
-"""The module is changed only if this saves at least so many bytes."""
+"""The module is changed only if the change saves at least 1024 bytes in all allocations together."""
 
 _CONFIG = "#stream.resource_config<"
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
@@ -45,7 +45,7 @@ _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
 
 
 class Slice(NamedTuple):
-    """An array of a pack: its first and last live step, and its size in bytes. The size is None if it is unknown."""
+    """An array of a pack: the first and last step at which it is live, and its size in bytes (None if unknown)."""
 
     first: int
     last: int
@@ -57,7 +57,10 @@ class Slice(NamedTuple):
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:
-    """Replaces the packs of a module by constant offsets. If this saves too little, changes nothing, returns False."""
+    """Replaces the packs of a module by constant offsets, in place, and returns True.
+
+    If this would save too little, changes nothing and returns False.
+    """
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)
@@ -81,7 +84,7 @@ def place_arrays(module: ir.Operation) -> bool:
 
 
 def slices(pack: ir.Operation) -> list[Slice]:
-    """The arrays of an op `stream.resource.pack`, in order."""
+    """The arrays of a pack, in order. Raises `Broken` unless the pack has a result for each slice, and no offset."""
     offset, sizes = segments(pack)
     steps = [int(ir.IntegerAttr(step).value) for step in ir.ArrayAttr(pack.attributes["lifetime_intervals"])]
     is_whole = not offset and len(steps) == 2 * len(sizes) and len(pack.results) == 1 + len(sizes)

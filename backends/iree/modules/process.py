@@ -5,8 +5,8 @@
     stdout    the program at the end of the job, or the compiled module
     stderr    diagnostics, and lines for tiduc (`job.py`)
 
-A crash of the compiler or of the bindings ends only this process. `steps.py` starts the process for runs with edits.
-Neither this folder nor the bindings import NumPy, which would take 0.2 s.
+A crash of the compiler or of the bindings ends only this process. `steps.py` starts the process if there are edits to
+run. Neither this folder nor the bindings import NumPy, which would take 0.2 s.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, RE
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 
 _DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
-"""Flags that the tool iree-compile has, but IREE's library does not."""
+"""Flags of the tool iree-compile that IREE's library does not have. `_run` handles them."""
 
 _INVOCATION = {
     "SetCompileFromPhase": ctypes.c_char_p,
@@ -30,7 +30,10 @@ _INVOCATION = {
     "SetVerifyIR": ctypes.c_bool,
     "SetDumpCompilationPhasesTo": ctypes.c_char_p,
 }
-"""Functions of IREE's C library that its Python package does not declare, by the type of their second argument."""
+"""Functions of IREE's C library that its Python package does not declare, with the type of their second argument.
+
+The names lack the prefix `ireeCompilerInvocation`.
+"""
 
 
 def main() -> None:
@@ -46,11 +49,11 @@ def main() -> None:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # skips the release of the compiler's session, which takes time
+    os._exit(code)  # does not release the compiler's session, because the release takes time
 
 
 def _run(job: Job, program: bytes, flags: list[str]) -> int:
-    """Runs a job on a program and writes the result. Returns 1 if IREE rejects the program."""
+    """Runs a job on a program, and writes the result. Returns 0, or 1 if IREE rejects the program."""
     folders = [flag.removeprefix(_DUMP) for flag in flags if flag.startswith(_DUMP)]
     known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
     api._initializeGlobalCL("iree-compile", *known)
@@ -83,7 +86,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
 
 
 def _advanced(invocation: api.Invocation, begin: str, span: Span) -> bool:
-    """Runs the phases or the pipeline of a span, which starts after the phase `begin`. Returns whether they succeed."""
+    """Runs the pipeline of a span or, if it has none, the phases after `begin`. Returns whether IREE succeeds."""
     _set(invocation, "SetVerifyIR", span.verified)
     if span.pipeline:
         return bool(invocation.execute_text_pass_pipeline(span.pipeline))
@@ -100,7 +103,10 @@ def _set(invocation: api.Invocation, name: str, value: bytes | bool) -> None:
 
 
 def _write(invocation: api.Invocation, form: str) -> None:
-    """Writes the compiled module, as bytecode or as C code, or else the program as MLIR bytecode."""
+    """Writes to standard output: the compiled module as bytecode if `form` is `MODULE`, or as C code for `_C_CODE`.
+
+    For other forms, writes the program as MLIR bytecode.
+    """
     output = api.Output.open_membuffer()
     if form == MODULE:
         invocation.output_vm_bytecode(output)

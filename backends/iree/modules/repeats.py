@@ -1,7 +1,8 @@
-"""repeats: inlines the functions that `fast/compile_time/repeats.py` has outlined, after IREE has formed dispatches.
+"""repeats: inlines the functions that `fast/compile_time/repeats.py` has outlined.
 
-IREE would inline these functions too late, after it has decided to copy the arrays that they receive. This edit removes
-the attributes that forbid inlining, and runs MLIR's inliner. The invariant is that no call of such a function remains.
+The edit runs after IREE has formed dispatches. IREE would inline these functions too late, after it has decided to copy
+the arrays that they receive. The edit removes the attributes that forbid inlining, and runs MLIR's inliner. Its
+invariant: after the inliner has run, no such function and no call of one remains.
 """
 
 from iree.compiler import ir
@@ -16,7 +17,7 @@ _INLINE = "builtin.module(inline{default-pipeline= max-iterations=1})"
 
 
 def inline_repeats(module: ir.Operation) -> bool:
-    """Inlines the functions that must not be inlined before. Returns False if there are none."""
+    """Inlines all calls of functions with the attribute that forbids inlining. Returns False if there are none."""
     functions = [op for op in operations(module.regions[0].blocks[0]) if is_repeat(op)]
     for function in functions:
         del function.attributes[_POLICY]
