@@ -53,12 +53,12 @@ class _Tree:
     bits: int = 0
 
     def bit(self, numbers: Iterator[int]) -> int:
-        """The bit mask of this tree and the trees merged into it. If it is empty, takes a new bit from `numbers`."""
+        """The bit mask of this tree and the trees merged into it. If it has no bit, sets one that no tree has yet."""
         self.bits = self.bits or 1 << next(numbers)
         return self.bits
 
     def root(self) -> "_Tree":
-        """The tree into which this tree has been merged in the end. The tree itself if it has not been merged."""
+        """The tree to which the ops of this tree belong now: the tree itself, unless it was merged into another one."""
         tree = self
         while tree.within is not None:
             tree = tree.within
@@ -89,7 +89,7 @@ class _Tree:
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts barriers into the large trees of a module, in place. Takes time linear in the number of ops."""
     trees: dict[IrValue, _Tree] = {}
-    # The bit mask of each value: the trees on which the value depends through ops outside of these trees.
+    # For each value, the bit mask of the trees on which the value depends through ops outside of these trees.
     behind: dict[IrValue, int] = {}
     numbers, bits, splats = count(), count(), set[IrValue]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS

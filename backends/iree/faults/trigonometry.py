@@ -126,9 +126,9 @@ def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
 
 
 def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
-    """Splits 1 / pi, without the first `left_out` bits of 1 / (2 pi), into parts whose sum it is.
+    """Splits 1 / pi, without the first `left_out` bits of 1 / (2 pi), into a sum of parts.
 
-    `widths` has the numbers of bits of the parts. A last part has the remaining bits.
+    `widths` has the number of bits of each part but the last one, which has the remaining bits.
     """
     count, parts = 2 * (TURN % 2 ** (256 - left_out)), list[float]()
     for width in widths:

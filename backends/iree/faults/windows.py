@@ -27,10 +27,10 @@ from tiduc.passes.rules.selection import selected
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Emits a reduce_window that finds the index of the element that each window selects, then scatters to the indices.
+    """Finds the index of the element that each window selects, then scatters the source to these indices.
 
-    For additions in small windows on GPUs, `spread_windows` replaces the scatter. If an array is empty, the result has
-    only initial values. Raises `Unsupported` for dynamic shapes.
+    A reduce_window finds the indices. For additions in small windows on GPUs, `spread_windows` replaces the scatter. If
+    the operand or the source is empty, the result has only initial values. Raises `Unsupported` for dynamic shapes.
     """
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
@@ -88,8 +88,8 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the op in the cases that the decorators above describe. Otherwise returns None.
 
-    The arrays are padded with initial values. This is allowed, because in StableHLO a window may combine any number of
-    initial values with its elements.
+    First removes elements that no window reads, in place (`drop_excess`). Pads with initial values, because in
+    StableHLO a window may combine any number of initial values with its elements.
     """
     count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
@@ -167,8 +167,8 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Pads the parts of complex arrays separately, and unsigned integers as signed integers.
 
-    If the array has a single element, returns the array if there is padding only between elements. Otherwise a barrier
-    separates the pad from the op that computes the element. Returns None for other arrays.
+    Returns a single element unchanged if it has padding only between elements. If it has other padding, and several
+    dimensions, a barrier separates the pad from the op that computes the element. Returns None if the pad stays.
     """
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]

@@ -50,7 +50,7 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # A barrier copies nothing. A result that may be a donated argument would therefore share its memory.
+        # A barrier copies nothing, so a result that may be a donated argument could still share the argument's memory.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)

@@ -38,7 +38,7 @@ def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 # potrf returns a matrix and `info`. One triangle of the matrix has the factor; the other triangle is unchanged. `info`
-# is the number, counted from one, of the first column whose diagonal entry has no positive root, or 0 if there is none.
+# is the number, counted from one, of the first column whose diagonal entry is not positive, or 0 if all are positive.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 

@@ -12,12 +12,12 @@ from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 _BLOCK = 4
-_AT_ONCE = 2  # rows of results computed together
+_AT_ONCE = 2  # the number of rows that are computed together
 
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry; 0 if none.
+    """The factor and `info`: 0, or the number (from one) of the first column without a positive diagonal entry.
 
     Reads only one triangle of a: the lower one if `lower` is set. The other triangle of the result is zero, or that of
     a if `keep` is set.
@@ -53,7 +53,7 @@ def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
 
 
 def _number_without_root(u: Matrix) -> Int:
-    """The number, counted from one, of the first column whose diagonal entry is not positive (or is NaN), or 0."""
+    """Returns 0, or the number (from one) of the first column whose diagonal entry is not positive. NaN is not."""
     p = u.p
     return p.number_of_first(u.rows, lambda i: p.logical_not(u[i, i].re > 0.0))
 

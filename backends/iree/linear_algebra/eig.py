@@ -29,7 +29,7 @@ def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[IrValu
     """
     w, t, zh, info = _schur(b, x)
     vectors = []
-    if left:  # right eigenvectors of the adjoint of t, which is upper triangular if its rows and columns are reversed
+    if left:  # right eigenvectors of t^H, which is upper triangular after its rows and columns are reversed
         (v,) = _vectors(b, b.reverse(adjoint(b, t), [1, 2]), b.reverse(zh, [1]))
         vectors.append(b.reverse(v, [2]))
     if right:

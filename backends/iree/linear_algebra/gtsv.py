@@ -15,7 +15,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 
 @program
 def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
-    """The second superdiagonal, the main diagonal and the first superdiagonal of U; x; and `info`, as LAPACK's gtsv.
+    """The second superdiagonal, the diagonal and the first superdiagonal of U; x; and `info`, as from LAPACK's gtsv.
 
     `info` is the number, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots smaller
     than epsilon times the largest entry of U are moved away from zero by this product, because inverse iteration solves

@@ -35,7 +35,7 @@ def calls_back(module: IrOp) -> bool:
 
 
 def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
-    """The factor and `info`: the number, from one, of the first column without a positive diagonal entry; 0 if none.
+    """The factor and `info`: 0, or the number (from one) of the first column without a positive diagonal entry.
 
     The other triangle of the factor is zero, or that of x if `keep` is set.
     """

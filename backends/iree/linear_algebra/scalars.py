@@ -139,7 +139,7 @@ class Scalar:
         return self._with("arith.remf", other)
 
     def __truediv__(self, other: "Number | float") -> "Number":
-        """The quotient; no intermediate value of a complex division overflows.
+        """The quotient. A complex division does not square the divisor, because the square could overflow.
 
         Source: R. L. Smith, "Algorithm 116: Complex division" (1962).
         """

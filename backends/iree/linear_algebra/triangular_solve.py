@@ -31,7 +31,7 @@ def solve(
             columns = p.work(a.columns, a.rows)
             columns.copy(a.transpose)
             matrix = columns.transpose
-    if upper:  # reverses the order of the rows, because `by` solves from the first row to the last
+    if upper:  # reverses the order of the equations, because `by` solves from the first row to the last
         x, matrix = x.flipped(0), matrix.flipped(0, 1)
     by = _by_rows if left and c.columns > 1 else _by_right_hand_sides
     by(matrix, x, unit)

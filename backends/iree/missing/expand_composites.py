@@ -24,7 +24,10 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Expands CHLO and deprecated ops by passes of StableHLO, in place. Before, sums labels of einsums."""
+    """Expands CHLO and deprecated ops by passes of StableHLO, in place.
+
+    `sum_labels_first` runs before these passes, and `assume_broadcastable` after them.
+    """
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")

@@ -68,7 +68,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
-    """Adds the second half to the first n // 2 + 1 elements of a spectrum of n elements, along the last dimension.
+    """Completes a spectrum of n elements along the last dimension, from its first n // 2 + 1 elements.
 
     Element n - k is the conjugate of element k.
     """
@@ -111,9 +111,9 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _factor(n: int) -> int:
-    """The greatest divisor of n that is less than n and at most `_SHORT`, but not 1.
+    """The greatest divisor of n that is less than n and at most `_SHORT`, if it is not 1.
 
-    If n has none, returns the least prime divisor of n, which is n if n is prime.
+    Otherwise the least prime divisor of n, which is n itself if n is prime.
     """
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
@@ -122,7 +122,7 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """Multiplies z by the complex constants `factors`, whose dimensions are the dimensions `dimensions` of z.
+    """Multiplies z by the complex constants `factors`, broadcast along all other dimensions of z than `dimensions`.
 
     The last dimension but one of z has the real and imaginary parts.
     """

@@ -45,7 +45,7 @@ def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
         return k.loop(0, n, length + length, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: RunTimeSize, start: RunTimeSize, out: IrValue) -> IrValue:
-        """Merges the runs at `start` and at `start + length`: each time takes the lesser of their first elements."""
+        """Merges the runs at `start` and `start + length`. Each iteration takes the lesser of their next elements."""
         middle, end = smaller(start + length, n), smaller(start + length + length, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[IrValue]:

@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Extends a narrow integer with zeros, counts leading zeros, and subtracts the number of added zeros.
 
-    Returns None for integers of at least 32 bits, and in code for CPUs (which vmvx is not).
+    Returns None for integers of at least 32 bits, and if `b.cpu` is set, which it is not for vmvx.
     """
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
@@ -40,7 +40,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Extends a narrow integer with zeros to 32 bits before the shift.
 
-    Returns None for wider integers, for SPIR-V, and in code for CPUs (which vmvx is not).
+    Returns None for integers of at least 32 bits, for SPIR-V, and if `b.cpu` is set, which it is not for vmvx.
     """
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:

@@ -89,8 +89,7 @@ def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
 def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
     """Applies an edit that must not be skipped. Returns whether the edit has changed the module.
 
-    Raises `RefusedEdit` if an invariant is broken. `name` is the edit's name in the message, if its own name does not
-    fit.
+    Raises `RefusedEdit` if an invariant is broken. The message has `name`, or the function's own name if it is empty.
     """
     try:
         changed = edit(module)

@@ -247,7 +247,7 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
     places = _places_of_results([result.bytes for result in results], region.written)
-    end = aligned(places.bytes + 1) - aligned(1)  # arrays end at multiples of the alignment
+    end = aligned(places.bytes + 1) - aligned(1)  # rounded down: hosted arrays end at multiples of 64
     steps, both = len(region.steps), list[LiveArray]()
     for i, array in enumerate(arrays, 1):
         offset = region.of_arrays.results[i]

@@ -103,9 +103,9 @@ def _set(invocation: api.Invocation, name: str, value: bytes | bool) -> None:
 
 
 def _write(invocation: api.Invocation, form: str) -> None:
-    """Writes to standard output: the compiled module as bytecode if `form` is `MODULE`, or as C code for `_C_CODE`.
+    """Writes the compiled module to standard output: as bytecode if `form` is `MODULE`, as C code if it is `_C_CODE`.
 
-    For other forms, writes the program as MLIR bytecode.
+    For other forms, writes the program as MLIR bytecode instead.
     """
     output = api.Output.open_membuffer()
     if form == MODULE:

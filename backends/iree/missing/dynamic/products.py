@@ -58,7 +58,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
 ) -> tuple[IrValue, list[SizeLike], SizeLike]:
-    """Reshapes an operand to a batch of matrices. `kept` has the sizes of the batch dimensions, or is empty.
+    """Reshapes an operand to a batch of matrices. `kept` has the batch sizes; it is empty if there is only one matrix.
 
     The left operand (`side` 0) is contracted along the last dimension, and the right operand along the last but one.
     Returns the matrices, the sizes of the operand's free dimensions, and the size of the contracted dimension.

@@ -114,8 +114,8 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the convolution as a sum of products, one for each spatial index of the kernel.
 
     With batch groups, emits one product for each spatial index of the result instead. If IREE compiles the op, only
-    removes negative padding, in place, and returns None. Raises `Unsupported` for more than 256 products, and if groups
-    and dynamic dimensions are combined in other ways.
+    removes negative padding, in place, and returns None. Raises `Unsupported` for more than 256 products, and for some
+    convolutions with groups or a kernel of dynamic sizes.
     """
     x, kernel = op.operands
     layout = Layout.of(op)
@@ -229,7 +229,7 @@ def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrVal
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
-    """Multiplies all of x by `kernel`, one spatial element of a convolution's kernel, and sums over the features.
+    """Multiplies all of x by `kernel`, which is one spatial element of a convolution's kernel. Sums over the features.
 
     With feature groups, the result has the shape (batch, spatial..., group, out).
     """
