@@ -55,7 +55,7 @@ def check_memory(program: Lowered, options: Options, arguments: Sequence[Array])
 
 @stage
 def _without_donation(module: ir.Module | IrOp) -> ir.Operation:
-    """A copy of a module whose functions donate no argument."""
+    """Copies a module. In the copy, functions donate no argument."""
     copy = module.operation.clone().operation
     for function in functions_in(copy):
         if "arg_attrs" in function.attributes:

@@ -42,7 +42,7 @@ class _Tree:
 
     `arrays` are the values that the ops read from outside of the tree. `shared` counts the ops' results that have
     several readers. `most` limits the number of arrays plus `shared`. `number` orders the trees by their first ops.
-    `within` is the tree into which this tree has been merged, or None. `bits` is the result of `bit`, or 0 before it.
+    `within` is the tree into which this tree has been merged, or None. `bits` is the bit mask that `bit` returns, or 0.
     """
 
     number: int

@@ -115,7 +115,7 @@ def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
 
 
 def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
-    """The parts of 1 / pi for each element of x. Bits of 1 / pi whose product with x is whole turns are omitted."""
+    """The parts of 1 / pi for each element of x. Unless `near`, omits bits of 1 / pi that give only whole turns."""
     widths = (53,) if b.fused else (26, 27)
     parts = tuple(b.constant(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:

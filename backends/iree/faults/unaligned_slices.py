@@ -61,7 +61,7 @@ def _is_aligned(op: IrOp) -> bool:
 
 
 def _by_fours(y: IrValue) -> bool:
-    """Whether IREE may load four elements of an array at once."""
+    """Whether IREE may load or write four elements of an array at once."""
     count: int = math.prod(shape(y))
     return count >= _FEW and count % _AT_ONCE == 0
 
@@ -111,10 +111,11 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts a barrier, in place, before each operand whose offset in the result is not a multiple of four.
+    """Puts a barrier before each operand that IREE may write wrongly, in place.
 
-    Changes nothing if the operands are not contiguous in the result, or if the shape is dynamic. Returns None, because
-    the op itself stays.
+    The offset of such an operand in the result is not a multiple of four, and IREE may write four of its elements at
+    once. Changes nothing if the operands are not contiguous in the result, or if the shape is dynamic. Returns None,
+    because the op itself stays.
     """
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value

@@ -86,7 +86,7 @@ def updates_after_reads(module: ir.Module) -> None:
 
 
 class _Arrays:
-    """The arrays of a function, and the ops that read each array. Equal values, and views of them, are one array."""
+    """The arrays of a function, and the ops that read each array. Equal values and views count as one array."""
 
     def __init__(self, ops: list[ir.Operation]) -> None:
         self._numbers = _Numbers()
@@ -105,9 +105,9 @@ class _Arrays:
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: IrValue) -> list[IrValue]:
-        """The other results of a conditional or loop that may be the same array as its result x, or a view x of it.
+        """If x is, or is a view of, a result y of a conditional or loop, the other results that may be the same array.
 
-        Empty if x is not a result of a conditional or loop, or a view of such a result.
+        Empty if no conditional or loop computes x.
         """
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:

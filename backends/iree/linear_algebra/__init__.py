@@ -9,9 +9,9 @@
     run.py                      turns a program into a function of batches of matrices, which is one dispatch
     host.py                     LAPACK on the host, for `--lapack=callback`
 
-To add a factorization, write a program in a file of its own, with `@program`; name it in `IMPLEMENTATIONS`; and read
-its calls in calls.py, with `@routine`. The calls need a row in `ROUTINES` (dialect/facts/lapack.py). Tests are in
-test/py/test_iree_linear_algebra.py.
+To add a factorization, write its program, with the decorator `@program`, in a file of its own, and add the program to
+`IMPLEMENTATIONS`. Then add a function with the decorator `@routine` to calls.py, which reads the settings of the calls.
+The calls need a row in `ROUTINES` (dialect/facts/lapack.py). Tests are in test/py/test_iree_linear_algebra.py.
 
 A batch is an array of three dimensions: the index of the matrix, its rows, its columns. The size of the emitted code
 does not depend on the size of the matrix. All algorithms are backward stable, and follow LAPACK's conventions for

@@ -124,7 +124,7 @@ class _Sweeps:
 
 @program
 def _vectors(p: MatrixProgram, t: Matrix, zh: Matrix) -> list[Matrix]:
-    """The columns z u, scaled to length one, for the eigenvectors u of the triangular matrix t."""
+    """The columns z u, scaled to length one, for the eigenvectors u of the triangular matrix t. `zh` is z^H."""
     n = t.rows
     v, x, rows = p.result(n, n), p.work(1, n), p.work(n, n, padded=True)
     most = p.largest(0, n, lambda i: p.largest(i, n, lambda j: t[i, j]))

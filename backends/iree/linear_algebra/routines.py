@@ -28,7 +28,7 @@ def zeros(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def in_order(place: int, first: int) -> Empty:
-    """Returns a function that computes the results of an op without elements: zeros, and the identity permutation.
+    """Returns a function that computes the results for an empty operand: zeros, and one identity permutation.
 
     The permutation `first`, `first` + 1, ... is result number `place`; a negative `place` counts from the end.
     """

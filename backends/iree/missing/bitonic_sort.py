@@ -78,7 +78,7 @@ def _partner(
 
 
 def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
-    """Whether each element of `mine` comes before the element of `others` at the same index in the sorted order.
+    """Whether, in the sorted order, each element of `mine` comes before the element of `others` at the same index.
 
     Both lists begin with an array of the elements' original indices, which decide if neither element is less.
     """

@@ -1,4 +1,4 @@
-"""edits: runs the edits, functions that change IREE's own IR, by name, and handles edits that fail.
+"""edits: runs edits (functions that change IREE's own IR) by their names, and handles edits that fail.
 
 IREE's IR between its phases has no specification, and these edits move arrays in memory. The docstring of each edit
 states the invariants of the IR on which the edit relies, and the edit checks them on each module (`invariants.py`). If

@@ -67,7 +67,7 @@ _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 
 
 def say(kind: str, text: str = "") -> None:
-    """Writes a line of the kind `kind` to standard error. The process that reads standard error finds it by `said`."""
+    """Writes a line of the kind `kind` to standard error, in the format that `said` recognizes."""
     sys.stderr.write(f"\0tiduc {kind}: {' '.join(text.split())}\n")
 
 
