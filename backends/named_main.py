@@ -9,12 +9,12 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 @stage
 def text_with_main(module: ir.Module | IrOp) -> str:
-    """The text of an `ir.Module` whose first function is renamed to `main`."""
+    """Returns the text of a copy of an `ir.Module`. The copy's first function is renamed to `main`."""
     return str(with_main(module)[0])
 
 
 def with_main(module: ir.Module | IrOp) -> tuple[ir.Operation, ir.Operation]:
-    """A copy of an `ir.Module`, and the copy's first function, renamed to `main`."""
+    """Copies an `ir.Module`, and renames the copy's first function to `main`. Returns the copy and the function."""
     copy = module.operation.clone().operation
     function = functions_in(copy)[0]
     function.attributes["sym_name"] = ir.StringAttr.get("main")

@@ -1,4 +1,6 @@
-"""Runs programs with dynamic shapes on engines that need static shapes: compiles a program for each new shape.
+"""Runs programs with dynamic shapes on engines that need static shapes, such as XLA.
+
+A call with arguments of new shapes compiles a copy of the program in which all shapes are static:
 
 func.func @main(%x: tensor<?x3xf32>)    called with a 2x3 array    ->    func.func @main(%x: tensor<2x3xf32>)
 """
@@ -36,16 +38,16 @@ def is_dynamic(signature: Signature) -> bool:
 
 
 def at_each_shape(program: Lowered, compiled: Callable[[Lowered], Runnable]) -> Runnable:
-    """Compiles a program by `compiled`, at once if its shapes are static.
+    """Returns a program that can be called. `compiled` compiles it, at once if its shapes are static.
 
-    A program with dynamic shapes is compiled at the first call with each combination of shapes. Such a call raises
+    If it has dynamic shapes, the first call with each combination of argument shapes compiles it. Such a call raises
     `RequestError` if a shape depends on the values of arguments.
     """
     return AtEachShape(program, compiled) if is_dynamic(program.signature) else compiled(program)
 
 
 class AtEachShape:
-    """A program with dynamic shapes. A call compiles it for the shapes of the arguments, unless it is compiled already.
+    """A program with dynamic shapes. A call compiles it for the shapes of the arguments, unless this has been done.
 
     Keeps the `KEPT` most recently used compiled programs.
     """
@@ -74,7 +76,7 @@ class AtEachShape:
 
 
 def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
-    """Converts an argument to an array, and checks its type against `value`. An array on a device stays there."""
+    """Converts an argument to an array, and checks its type against `value`. An array on a device is not copied."""
     if not (hasattr(argument, "shape") and hasattr(argument, "dtype")):
         return checked(argument, value, index)
     array: Array = argument  # type: ignore[assignment]  # it has a shape and a dtype
@@ -84,7 +86,7 @@ def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
 
 @stage
 def refined(program: Lowered, shapes: Sequence[Sequence[int]]) -> Lowered:
-    """A copy of the program for arguments of the shapes `shapes`. All shapes in the copy are static.
+    """Returns a copy of the program for arguments of the shapes `shapes`. All shapes in the copy are static.
 
     Raises `RequestError` if a shape depends on the values of arguments.
     """

@@ -1,10 +1,12 @@
-"""steps: the runs of IREE's compiler on one program, from StableHLO to a module.
+"""Runs IREE's compiler on one program, from StableHLO to a module, in steps between which tiduc edits IREE's IR.
 
-`STEPS` lists the runs, in groups called parts. A program needs a run for each step if tiduc places its arrays.
-Otherwise, a step that no edit follows shares a run with the next step. A verified run verifies all ops after each pass.
-An unverified run verifies ops only when it reads its input and when it prints text. If a step of a part fails or prints
-invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits` lists the edits after each
-phase. A run with edits is a process of `modules/process.py`; other runs use `iree-compile`.
+`STEPS` lists the steps. If tiduc places a program's arrays in memory, each step is a run of the compiler. Otherwise, a
+step that no edit follows shares a run with the next step. `Changes.edits` lists the edits after each phase. A run with
+edits is a process of `modules/process.py`; other runs use `iree-compile`.
+
+A verified run verifies all ops after each pass. An unverified run verifies ops only when it reads its input and when it
+prints text. The steps are divided into groups called parts. If a step of a part fails or prints invalid ops, one
+verified run replaces the part (`Rerun` in `plan.py`).
 """
 
 import warnings
@@ -24,7 +26,7 @@ OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stre
 """Phases of IREE's compiler:
 
 - `OPTIMIZED` ends before IREE forms dispatches, and `DISPATCHED` ends when dispatches are formed.
-- After `SCHEDULED`, the order of dispatches and the places of arrays in memory are decided.
+- After `SCHEDULED`, it is decided in which order dispatches run and where arrays lie in memory.
 - After `LOWERED`, all executables are in the dialects of their targets, such as LLVM's.
 """
 
@@ -51,7 +53,7 @@ _GENERIC = b'"builtin.module"'
 
 
 class Changes(NamedTuple):
-    """The edits that a program needs between runs of the compiler.
+    """Which edits a program needs while IREE's compiler lowers it.
 
     - `repeats`: functions of repeated ops are inlined.
     - `places`: tiduc places arrays in memory.
@@ -70,8 +72,8 @@ class Changes(NamedTuple):
 
     @staticmethod
     def of(source: Source, target: Target, objects: bool = False) -> "Changes":
-        """The edits that a program needs. `objects` says that an object file is requested."""
-        # A program with large constants is bytecode, and is not edited merely because several threads run it.
+        """Returns the edits that a program needs. `objects` says that an object file is requested."""
+        # A program with large constants is bytecode. It is not edited for the sole reason that several threads run it.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads or source.poisons
         return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons, objects)
@@ -89,7 +91,7 @@ class Changes(NamedTuple):
         return self.in_stream or self.objects
 
     def edits(self, target: Target, threaded: bool) -> dict[str, tuple[str, ...]]:
-        """Maps each phase to the names of the edits after this phase (`modules/edits.py`)."""
+        """Returns the names of the edits after each phase that has edits (`modules/edits.py`)."""
         edits: dict[str, tuple[str, ...]] = {}
         if self.repeats:
             edits[DISPATCHED] = ("inline_repeats",)
@@ -111,8 +113,8 @@ class Changes(NamedTuple):
 class CompilerStep:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if `begin` is empty, to the phase `end`.
 
-    - `stops`: tells, for the edits of a program, whether the run ends at `end`. Otherwise it includes the next step.
-    - `bytecode`: the step writes bytecode, otherwise text.
+    - `stops`: a function of a program's edits. It says whether the run ends at `end` or also includes the next step.
+    - `bytecode`: the step writes bytecode if this is true, and text otherwise.
     - `one_thread`: the compiler starts no threads, because the passes run on one large function.
     - `pipelines`: pairs of a pass pipeline and the point where it ends. They replace the phases if arrays are placed.
     """
@@ -127,7 +129,7 @@ class CompilerStep:
     pipelines: tuple[tuple[str, str], ...] = ()
 
     def spans(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Span]:
-        """The spans of the run: one for each phase after which there are edits, and one for the rest of the run."""
+        """Splits the run after each phase that has edits, and at the ends of `pipelines` if they replace the phases."""
         if self.pipelines and changes.places:
             return [Span(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
@@ -158,7 +160,7 @@ STEPS = (
             one_thread=True,
         ),
     ),
-    # Functions of workgroups are inserted last, because each earlier pass would verify them.
+    # Functions that compute workgroups are inserted after this step, because each pass of the step would verify them.
     (
         CompilerStep(
             "schedule dispatches",
@@ -169,7 +171,7 @@ STEPS = (
             pipelines=_SCHEDULE,
         ),
     ),
-    # The passes of the second step visit the whole module, but mainly change host code. A verified run would verify the
+    # The second step is unverified. Its passes mainly change host code, but a verified run would also verify the
     # kernels, which are large and no longer change, after each pass. VM code is verified when the next run reads it.
     (
         CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.read_in_stream),
@@ -183,7 +185,7 @@ STEPS = (
     ),
     (CompilerStep("write the module", VM, MODULE, stops=lambda changes: True),),
 )
-"""The runs of IREE's compiler, in parts."""
+"""The steps of the compilation, divided into parts. If a step of a part fails, the whole part is repeated."""
 
 Run = Callable[[list[str], bytes, CompilerStep], Ended]
 """A function that runs the command of a step on a program."""
@@ -201,7 +203,7 @@ Part = Sequence[CompilerStep]
 
 
 def parts_of(changes: Changes) -> list[Part]:
-    """The runs for a program with these changes, in parts."""
+    """Returns the steps to run for a program with these edits, divided into parts. Merges steps that share a run."""
     parts: list[Part] = []
     open_: tuple[CompilerStep, ...] = ()  # steps that share a run with the next step
     for part in STEPS:
@@ -221,9 +223,9 @@ def parts_of(changes: Changes) -> list[Part]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """Splits a part after `LOWERED`, where the program is read for an object file. The second half is verified.
+    """Splits a part with a step after `LOWERED` at this phase, where the program is read for an object file.
 
-    Returns other parts as they are.
+    The steps of the second half become verified. Other parts are returned as they are.
     """
     first, *rest = part
     if first.end != LOWERED or not rest:
@@ -232,7 +234,7 @@ def _halves(part: Part) -> list[Part]:
 
 
 def _one(steps: Part) -> CompilerStep:
-    """One verified run from the beginning of the first step to the end of the last step."""
+    """Merges steps into one verified step, from the beginning of the first step to the end of the last step."""
     name = ", ".join(step.name for step in steps)
     return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipelines=())
 
@@ -246,7 +248,7 @@ class SteppedProgram(NamedTuple):
     compiler: Sequence[str]
 
     def started(self, step: CompilerStep, program: bytes) -> tuple[list[str], bytes]:
-        """The command of a step, and the standard input for the command.
+        """Returns the command of a step, and the standard input for the command.
 
         A step with edits runs in a process of `modules/process.py`, and other steps run `iree-compile`.
         """
@@ -260,7 +262,7 @@ class SteppedProgram(NamedTuple):
         flags += [] if step.verified else ["--verify=false"]
         flags += [f"--compile-from={step.begin}"] if step.begin else []
         flags += [] if step.end == MODULE else [f"--compile-to={step.end}"]
-        # Text keeps large constants, which IREE loses when it reads bytecode that it wrote.
+        # For an object file, the steps write text, because IREE loses large constants if it reads bytecode it wrote.
         if self.changes.objects and step.end != MODULE:
             flags += ["--mlir-print-debuginfo"] if step.end in (DISPATCHED, SCHEDULED) else []
         elif step.bytecode and step.end != MODULE:
@@ -276,7 +278,7 @@ def in_steps(
     note: Note,
     reached: Reached | None = None,
 ) -> Ended:
-    """Compiles a program in steps. Returns the output of the last step, or of the step that failed.
+    """Compiles a program in steps. Returns the result of the last step, or of the step that failed.
 
     `compiler` is IREE's compiler with the flags of the program. `reached` is given if an object file is requested.
     """
@@ -294,7 +296,8 @@ def in_steps(
 def _run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
     """Runs the steps of a part on a text. If a step fails, one verified run of IREE's compiler replaces the part.
 
-    A part of a single step is run again only if tiduc placed arrays in it.
+    A part of a single step is run again only if tiduc placed arrays in it. A step that exceeds the time limit (`code`
+    is None) ends the part.
     """
     ended = Ended(0, text, "")
     for step in part:

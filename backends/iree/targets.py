@@ -56,7 +56,7 @@ _LLVM = (
     _KEEP_F64,
 )
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
-"""Makes IREE vectorize float reductions: 0.5 to 1 times the run time. A sum of terms that are all -0 may become +0."""
+"""Makes IREE vectorize float reductions, which then take 0.5 to 1 times as long. A sum of only -0 may become +0."""
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
 """Makes independent dispatches run one after the other, in the order of the program, instead of concurrently.
 
@@ -65,7 +65,7 @@ large dispatches have work for all threads, and small dispatches are not faster.
 effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
-"""Turns data tiling on: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
+"""Turns on data tiling. Products of large matrices then take 0.7 times as long and twice the memory (`work.py`)."""
 # sin, tanh, ... of f64 call libm. A shared library finds libm, but IREE's embedded linker does not. IREE would use the
 # embedded linker to evaluate constant expressions at compile time. With this flag, they are evaluated when a module is
 # loaded.
@@ -79,10 +79,10 @@ LLVM does so, for example, in code that reverses the window of a convolution's k
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
-"""For modules with products in tiles (`fast/products/tiles.py`): panels may fill a worker's whole stack of 128 KiB."""
+"""Lets the panels of products in tiles (`fast/products/tiles.py`) fill a worker's whole stack of 128 KiB."""
 
 INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
-"""For modules with dispatches that call a function for each workgroup (`emit/workgroups.py`): inlines the function."""
+"""Inlines the function that a dispatch calls for each workgroup, in modules that have one (`emit/workgroups.py`)."""
 
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
@@ -92,11 +92,12 @@ KERNELS = (
 """For modules with loops inside dispatches. The calling thread runs them, because workers' stacks have only 128 KiB.
 
 If a dispatch has several products, the compiler chooses tile sizes for one of them, not always the same one. Another
-product may then need a vector of more than 512 native vectors, the default limit: half of the compilations failed.
+product may then need a vector of more than 512 native vectors, which is the default limit. With this limit, half of the
+compilations of such a dispatch failed.
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
-"""For modules with loops inside dispatches that also have dispatches for several threads.
+"""For modules that have both loops inside dispatches and dispatches for several threads.
 
 A dispatch may use half of a worker's stack of 128 KiB.
 """
@@ -176,7 +177,7 @@ _CPU = Target(
     shared=True,
 )
 
-# The full description of sm_90, because the compiler crashes with the flag --iree-cuda-target=sm_90.
+# This flag describes sm_90 in full, because the compiler crashes with the flag --iree-cuda-target=sm_90.
 _SM_90 = (
     '--iree-hal-target-device=#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", '
     '{{iree_codegen.target_info = #iree_gpu.target<arch = "sm_90", features = "+ptx80", wgp = <'
@@ -313,7 +314,7 @@ TARGETS: dict[str, Target] = {
 
 
 def find_target(name: str) -> Target:
-    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`, with the flags of the variant.
+    """Returns the target of a name such as `cpu`, `cuda` or `cuda:sm_86`, with the flags of the variant.
 
     Raises `TiducError`, which lists the known names, for an unknown target or variant.
     """
@@ -345,7 +346,9 @@ def find_target(name: str) -> Target:
 
 
 def _host(target: Target) -> str:
-    """The variant for this machine's CPU: the value of TIDUC_HOST_CPU, or `host`, which makes IREE detect features.
+    """Returns the variant for this machine's CPU: the environment variable TIDUC_HOST_CPU, or `host` if it is not set.
+
+    The variant `host` makes IREE detect the features of the CPU.
 
     Raises `TiducError` if the variable names an unknown variant.
     """
@@ -367,7 +370,7 @@ def _is_fused(base: str, variant: str) -> bool:
 
 
 def _vectors(base: str, variant: str) -> str:
-    """The vector registers of CPUs of a variant, as in `Settings`. 128 bits wide if the width is unknown."""
+    """Returns the vector registers of a variant's CPUs, as in `Settings`: 128 bits wide if the width is unknown."""
     here = variant == "host"
     if base.partition("-")[0] == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"

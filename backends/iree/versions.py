@@ -1,4 +1,4 @@
-"""Compares the version of the installed IREE with the version whose faults the records describe (`fault.py`)."""
+"""Warns if the installed version of IREE is not the version whose faults tiduc works around (`fault.py`)."""
 
 import functools
 import warnings
@@ -12,10 +12,10 @@ PACKAGES = ("iree-base-compiler", "iree-base-runtime")
 
 @functools.cache
 def warn_of_another_version() -> None:
-    """Warns once if the installed IREE is not the version whose faults the records describe.
+    """Warns once if the installed version of IREE is not the version with which tiduc was tested (`SEEN`).
 
-    tiduc works around the faults of one version of IREE, and edits IREE's own IR between runs of the compiler. Another
-    version may have other faults, and other IR.
+    tiduc works around the faults of this version of IREE, and edits IREE's own IR. Another version may have other
+    faults and other IR.
     """
     for package in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""Reads the sections of a WebAssembly file: the kernels in a static library, or a linked library."""
+"""Reads the sizes of a WebAssembly file's sections. The file has a static library's kernels, or is a linked library."""
 
 from tiduc.backends.iree.elf import Elf
 
@@ -10,7 +10,7 @@ def is_wasm(data: bytes) -> bool:
 
 
 def read_wasm(data: bytes) -> Elf:
-    """The sizes of a WebAssembly file in bytes. The data section counts as constants, and `functions` is empty.
+    """Returns the sizes of a WebAssembly file in bytes. The data section counts as constants; `functions` is empty.
 
     Raises `ValueError` for a damaged file.
     """
@@ -30,7 +30,7 @@ def read_wasm(data: bytes) -> Elf:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """The unsigned integer in LEB128 encoding at position `at`, and the position after it."""
+    """Returns the unsigned integer in LEB128 encoding at position `at`, and the position after the integer."""
     value = shift = 0
     while True:
         value |= (data[at] & 127) << shift

@@ -27,7 +27,7 @@ Data tiling doubles the memory of the product. The time with data tiling, relati
 """
 
 THREADED = 2**24
-"""Several threads are faster than one if a call computes at least so many elements."""
+"""Several threads are faster than one thread if a call computes at least this many elements."""
 
 _UNKNOWN = 8
 """The assumed trip count of a loop whose trip count is not known."""
@@ -37,7 +37,8 @@ _UNKNOWN = 8
 class ModuleWork:
     """Whether a module has products of large matrices, and enough work for several threads.
 
-    `beside` is the number of elements and products of numbers that are computed outside of loops.
+    `beside` is the work outside of loops: the number of computed elements, and of multiplications in products and
+    convolutions.
     """
 
     tiled: bool
@@ -49,8 +50,8 @@ def work(module: ir.Module | IrOp) -> ModuleWork:
     """Estimates the work of a module. Arrays of dynamic shape are not counted, and loop bodies count once.
 
     A single thread can run a loop of little work in one dispatch. Several threads would need many dispatches for each
-    iteration, and starting these takes as long as computing `THREADED` elements. A program with loops is therefore
-    `threaded` only if it has that much work for each iteration.
+    iteration, and starting these dispatches takes as long as computing `THREADED` elements. A program with loops is
+    therefore `threaded` only if the loop bodies, or the whole program per iteration, have at least this much work.
     """
     tiled, total, in_loops = False, 0, 0
     ops = outer_first(module.operation)
@@ -78,12 +79,12 @@ def work(module: ir.Module | IrOp) -> ModuleWork:
 
 @functools.cache
 def _elements(type_: ir.Type) -> int | None:
-    """The number of elements of an array. None for a dynamic shape, and for other types."""
+    """The number of elements of an array. None for an array of dynamic shape, and for other types than arrays."""
     return math.prod(type_.shape) if isinstance(type_, ir.RankedTensorType) and is_static(type_) else None
 
 
 def _iterations(loop: IrOp) -> int:
-    """The iterations of a loop in one call of the program: its trip count times the trip counts of enclosing loops."""
+    """The number of a loop's iterations in one call of the program: its trip count times those of enclosing loops."""
     count = 1
     op: ir.Operation | None = loop.operation
     while op is not None:
@@ -95,7 +96,7 @@ def _iterations(loop: IrOp) -> int:
 
 
 def _places(op: IrOp) -> int:
-    """The iterations of a `linalg.generic`: the product of the trip counts of its loops."""
+    """The number of iterations of a `linalg.generic`: the product of the sizes of its loops."""
     counts = {}
     for x, each in zip(op.operands, op.attributes["indexing_maps"], strict=True):
         for n, loop in zip(x.type.shape, each.value.results, strict=True):
@@ -105,7 +106,10 @@ def _places(op: IrOp) -> int:
 
 
 def _product(op: IrOp) -> tuple[int, int, int]:
-    """Returns the least of a product's rows, columns and contracted size; multiplications per batch; and batches."""
+    """Returns the work of a product of matrices as three numbers.
+
+    They are the smallest of its rows, columns and contracted size, the multiplications in each batch, and the batches.
+    """
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
     summed = contracted_size(op)
     batches = max(math.prod(x[d] for d in Contraction.of(op).batches[0]), 1)

@@ -1,4 +1,4 @@
-"""StableHLO's reference interpreter as a backend: compiles nothing, and runs every op as the specification says."""
+"""The backend `reference`: StableHLO's interpreter, which compiles nothing and computes each op as specified."""
 
 from functools import partial
 
@@ -36,9 +36,10 @@ class InterpretedProgram:
 
 
 def interpreted(program: Lowered, options: Options) -> Runnable:
-    """Prepares a program for the interpreter. A program with dynamic shapes is prepared again for each new shape.
+    """Prepares a program for the interpreter.
 
-    Raises `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
+    A program with dynamic shapes is prepared at the first call with each combination of argument shapes. Raises
+    `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
     """
     if options.target != "cpu":
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")

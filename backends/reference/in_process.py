@@ -1,4 +1,4 @@
-"""Runs StableHLO's reference interpreter in this process. It may abort the process: see `interpreter.py`."""
+"""Runs StableHLO's reference interpreter in this process, which it may abort. `interpreter.py` avoids this."""
 
 import functools
 from collections.abc import Sequence
@@ -62,12 +62,12 @@ class PreparedFunction:
 
 @functools.lru_cache(8)
 def interpreted(text: str) -> PreparedFunction:
-    """Prepares a module. Keeps the 8 most recently used modules."""
+    """Prepares the function `main` of a module. The functions of the 8 most recently used modules stay prepared."""
     return PreparedFunction(text)
 
 
 def prepare(text: str) -> None:
-    """Prepares a module, so that `run` finds it prepared. Raises an error if the module cannot be parsed."""
+    """Prepares a module for a later `run`. Raises an error if the module cannot be parsed."""
     interpreted(text)
 
 
@@ -93,7 +93,10 @@ def _split_complex(
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
 ) -> None:
-    """Wraps the program in a `main` that takes and returns the real and imaginary parts of complex values."""
+    """Wraps the program in a `main` that takes and returns the real and imaginary parts of complex values.
+
+    Does nothing if no input and no output is complex.
+    """
     if not any(isinstance(t.element_type, ir.ComplexType) for t in [*inputs, *outputs]):
         return
     function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
@@ -127,9 +130,9 @@ def _split_complex(
 
 
 def _reorder_convolutions(module: ir.Module) -> None:
-    """Makes convolutions return (batch, spatial dimensions, features), and transposes their results back.
+    """Makes convolutions return the dimensions (batch, spatial..., features), and transposes their results back.
 
-    The interpreter aborts the process if the features come before the batch.
+    Changes only convolutions whose result has the features before the batch: on these, the interpreter aborts.
     """
     convolutions: list[ir.Operation] = []
 

@@ -1,6 +1,6 @@
-"""Runs programs with StableHLO's reference interpreter, which is slow and exact. Numeric tests compare with it.
+"""Runs programs with StableHLO's reference interpreter, which is slow and exact. Numeric tests compare to its results.
 
-The interpreter runs in a separate process, because it aborts the process for some programs.
+The interpreter runs in a separate process, because some programs make it abort its process.
 """
 
 from collections.abc import Callable, Sequence

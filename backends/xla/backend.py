@@ -1,4 +1,4 @@
-"""XLA as a backend: compiles StableHLO text. A program may be partitioned for several devices."""
+"""The backend `xla`: compiles StableHLO text with XLA, which may partition a program for several devices."""
 
 from functools import partial
 
@@ -29,16 +29,19 @@ def compile_for_xla(program: Lowered, options: Options) -> Runnable:
 
 @stage
 def _static(program: Lowered, target: str) -> XlaExecutable:
-    """Compiles a program of static shapes."""
+    """Compiles a program whose shapes are static."""
     text, partitions = for_xla(program.module)
     return XlaExecutable(text, program.signature, target, program.name, partitions)
 
 
 @stage
 def for_xla(given: ir.Module | IrOp) -> tuple[str, int]:
-    """The text of a module for XLA, with its first function as `main`, and the number of its partitions."""
+    """Returns the text that XLA compiles for a module, and the number of the module's partitions.
+
+    In the text, the module's first function is called `main`.
+    """
     module, function = with_main(given)
-    for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
+    for side in ("arg_attrs", "res_attrs"):  # removes attributes of `tidu`, which XLA does not know
         if side in function.attributes:
             kept = [_without_ours(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)

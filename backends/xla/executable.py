@@ -1,8 +1,9 @@
-"""Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
+"""Compiles StableHLO with XLA to an executable that JAX's runtime runs.
 
 Each partition of a partitioned program runs on a device of its own. After `jax.distributed.initialize`, the program
-uses the devices of all processes. A process then needs only its shards of the arguments, and `keep` returns only the
-shards of the process. JAX is required (`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
+uses the devices of all processes. A process then needs only its shards of the arguments: the parts that its devices
+hold. Likewise, `keep` returns only the process's shards of the results. JAX is required (`pip install 'tiduc[xla]'`),
+and is imported when the first program is compiled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue
 
 MOST_SIMULATED = 2048
-"""The most devices that XLA simulates on a CPU. Each is a thread, and 4,096 devices start in a minute."""
+"""The most devices that XLA may simulate on a CPU. Each device is a thread; to start 4,096 of them takes a minute."""
 
 _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
@@ -95,10 +96,10 @@ class XlaExecutable:
             ) from error
 
     def place(self, name: str, argument: ArrayLike | Reader) -> ShardedArray:
-        """A JAX array with an argument for the input `name`, split among the devices as the program reads it.
+        """Returns the argument for the input `name` as a JAX array, split among the devices as the program reads it.
 
-        Calls take the array without a copy. This process holds only its own shards. `argument` is as in `keep`. Raises
-        `RequestError` for an unknown name, and `InputError` for an array of a wrong type.
+        Calls take such an array without a copy. This process holds only its own shards. `argument` is as in `keep`.
+        Raises `RequestError` for an unknown name, and `InputError` for an array of a wrong type.
         """
         names = [value.name for value in self.signature.inputs]
         if name not in names:
@@ -122,7 +123,7 @@ class XlaExecutable:
     def _checked(
         self, argument: ArrayLike | Reader, value: SignatureValue, index: int
     ) -> Array | ShardedArray | ReadByParts:
-        """The argument, checked against the type of the input `value`. A JAX array stays on its device."""
+        """Checks an argument against the type of the input `value`, and returns it. A JAX array stays on its device."""
         if is_reader(argument):
             return ReadByParts(argument, value, index)
         array: Any = argument
@@ -170,7 +171,7 @@ class XlaExecutable:
         return gathered
 
     def _global_array(self, parts: Sequence[ShardedArray], index: int) -> ShardedArray:
-        """The JAX array of output `index`, assembled from the parts or copies on the devices."""
+        """Returns the JAX array of output `index`, assembled from its parts or copies on the devices."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
@@ -215,7 +216,7 @@ def _client(target: str) -> tuple[Any, Any]:
 def _compiled(client: Any, stablehlo: str, devices: Sequence[Any], fast: bool = True) -> Any:
     """Compiles StableHLO text with XLA, with one partition for each device, and loads the executable.
 
-    With `fast=False`, LLVM optimizes less: the executable is made sooner, and is slower.
+    With `fast=False`, LLVM optimizes less, so that the compilation takes less time, but the executable is slower.
     """
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
@@ -237,7 +238,7 @@ def _compiled(client: Any, stablehlo: str, devices: Sequence[Any], fast: bool = 
 
 
 def compiled_for_simulated_devices(stablehlo: str, partitions: int) -> str:
-    """The HLO text of a module that XLA has partitioned and compiled for devices that it simulates on the CPU.
+    """Compiles a module for `partitions` devices, which XLA simulates on the CPU. Returns the partitioned HLO text.
 
     Other programs of this process are not affected. Raises `CompileError` if XLA refuses the module, `RequestError` for
     more than `MOST_SIMULATED` devices, and `TiducError` if JAX is missing.

@@ -1,1 +1,1 @@
-"""Calls, branches and loops: reads them from ops and regions, finds trip counts, and emits them as StableHLO."""
+"""Reads calls, branches and loops from ops and their regions, finds trip counts, and emits the ops as StableHLO."""

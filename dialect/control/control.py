@@ -1,7 +1,7 @@
-"""Records of calls, branches and loops: reads the records from a graph's ops, and emits ops from the records.
+"""Reads calls, branches and loops from a graph's ops as records, and emits ops from such records.
 
-`Branches` and `Loop` describe the ops of `ops/control_ops.py`, whose bodies are closed graphs of the view. They also
-describe StableHLO's ops `while`, `case` and `if`, whose regions are converted to closed graphs.
+The records `Branches` and `Loop` describe the ops of `ops/control_ops.py`, whose bodies are closed graphs: they capture
+no values. They also describe StableHLO's `while`, `case` and `if`, whose regions are converted to closed graphs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -67,7 +67,7 @@ class Branches:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop's operands and graphs. `inits` are loop-carried values; an iteration reads a slice of each of `sequences`.
+    """A loop's operands and graphs. `inits` start the loop-carried values; an iteration reads a slice per sequence.
 
     `arguments` are the positions of `operands` in the list of the op's operands and captured values. `results` has, for
     each result of the op, the index of a final loop-carried value or output sequence, or `~i` for invariant i. The user
@@ -104,7 +104,7 @@ class Loop:
 class _WhileRegions:
     """The graphs of a `stablehlo.while`.
 
-    `carries` are the indices of the loop-carried values that an iteration changes. Both graphs take these values first.
+    `carries` are the indices of the loop-carried values that an iteration changes. In both graphs, they come first.
     """
 
     cond: Graph
@@ -117,7 +117,7 @@ _WHILES = Cache[tuple[Any, Any], _WhileRegions]()
 """Caches of the graphs of an op's regions. A key is the op with the regions, and the result of `_constants`."""
 
 
-# ---- reading -----------------------------------------------------------------------------------------------
+# ---- records are read from ops -----------------------------------------------------------------------------
 
 
 def is_control(op: Definition) -> bool:
@@ -126,14 +126,14 @@ def is_control(op: Definition) -> bool:
 
 
 def control(view: View, op: Definition) -> "Branches | Loop":
-    """The `Branches` or `Loop` of a control-flow op. Raises `Unsupported` for `tidu.call_vjp`, which has no JVP."""
+    """Returns the record of a control-flow op. Raises `Unsupported` for `tidu.call_vjp`, which has no JVP."""
     if op.name == CALL_VJP:
         raise only_vjp(op)
     return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
 
 
 def branches(view: View, op: Definition) -> Branches:
-    """The record of a call, a `tidu.case`, a `stablehlo.case` or a `stablehlo.if`."""
+    """Returns the record of a call, a `tidu.case`, a `stablehlo.case` or a `stablehlo.if`."""
     if op.name in (CALL, CASE):
         indexed = int(op.name == CASE)
         graphs = _graphs(view, op)
@@ -157,9 +157,9 @@ def _region_graphs(view: View, op: Definition) -> tuple[Graph, ...]:
 
 
 def loop(view: View, op: Definition) -> Loop:
-    """The record of a `tidu.loop` or a `stablehlo.while`.
+    """Returns the record of a `tidu.loop` or a `stablehlo.while`.
 
-    A loop-carried value that a `while` never changes is a loop invariant in the record.
+    If a `while` never changes one of its loop-carried values, the record has this value as a loop invariant.
     """
     return _own_loop(view, op) if op.name == LOOP else _while(view, op)
 
@@ -197,7 +197,7 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """The values of a loop's attributes `MEMORY` and `BOUND`, None if absent. Raises `RequestError` if not allowed."""
+    """Returns a loop's attributes `MEMORY` and `BOUND`, None if absent. Raises `RequestError` for invalid values."""
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -226,10 +226,10 @@ def _while_regions(view: View, op: Definition) -> _WhileRegions:
 
 
 def _constants(op: Definition) -> Any:
-    """A hashable description of the constants that an op's regions capture.
+    """Returns a hashable description of the constants that an op's regions capture.
 
-    Region graphs contain copies of these constants, and copies of an op may capture different constants. The
-    description is therefore part of the key under which region graphs are cached.
+    The graphs of the regions contain copies of these constants, and copies of an op may capture different constants.
+    The description is therefore part of the key under which these graphs are cached.
     """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])
@@ -249,7 +249,7 @@ _READ = CONTROL | {CALL, CASE, LOOP}
 
 
 def only_vjp(op: Definition) -> Unsupported:
-    """The error for forward mode of a function with a custom VJP."""
+    """Returns the error for forward-mode differentiation of a function that has a custom VJP."""
     vjp = op.attributes[GRAPHS][0].value
     message = (
         f"the function defines its derivative as the VJP @{vjp}; only reverse mode is possible (of any order)"
@@ -271,7 +271,7 @@ def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
 
 
 def needs_static_shapes(error: UnknownSize, location: ir.Location) -> Unsupported:
-    """The error for reverse mode through a loop whose loop-carried value or residual has a dynamic shape."""
+    """Returns the error for reverse mode through a loop if a loop-carried value or residual has a dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
@@ -282,7 +282,7 @@ def calls_function(view: View, op: Definition) -> bool:
 
 
 def called(view: View, graph: Graph) -> list[Graph]:
-    """The graphs that a graph calls, directly or indirectly, from its ops or their regions."""
+    """Returns the graphs that a graph calls, directly or indirectly, from its ops or their regions."""
     graphs: dict[str, Graph] = {}
     unread, walked = [graph], set[int]()
 
@@ -330,13 +330,13 @@ def _draws(op: AnyOp) -> bool:
     return any(isinstance(y.type, ir.RankedTensorType) for y in op.results)
 
 
-# ---- emitting ----------------------------------------------------------------------------------------------
+# ---- ops are emitted from records --------------------------------------------------------------------------
 
 
 def emit_call(
     b: StablehloBuilder, graph: Graph, operands: Sequence[Value], base: str | None = None
 ) -> tuple[Value, ...]:
-    """Emits a call of a graph. Returns the results of the call, one for each output of the graph that is not None."""
+    """Emits a call of a graph. Returns one result for each output of the graph that is not None."""
     return _emit(b, CALL, (graph,), operands, [y.type for y in _outputs(graph)], {}, base)
 
 
@@ -372,7 +372,7 @@ def emit_loop(b: StablehloBuilder, loop: Loop, base: str | None = None) -> tuple
 
 
 def options(loop: Loop) -> dict[str, Any]:
-    """The attributes that hold the user's options of a loop."""
+    """Returns the attributes `MEMORY` and `BOUND` for the user's options of a loop, as far as they are given."""
     given: dict[str, Any] = {}
     if loop.memory is not None:
         given[MEMORY] = ir.StringAttr.get(loop.memory)

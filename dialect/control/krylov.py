@@ -5,9 +5,10 @@
     gmres       minimal residuals, for any regular A; memory for two vectors for each step until a restart
 
 x may be several arrays. They form one vector of real numbers, so A need only be linear over the real numbers. b is
-first divided by its largest entry. A run of a method ends when the norm of its residual has fallen by a factor of
-eps^0.75. The method then runs again on the residual of x, as in iterative refinement, until the residual is below the
-tolerance or no longer falls. If the last residual is not small, x is NaN, so that no derivative is silently wrong.
+first divided by its largest absolute value. One run of a method ends when the norm of its residual has fallen by a
+factor of eps^0.75, or after a number of steps. The method then runs again on the residual of x, as in iterative
+refinement, until the residual is below the tolerance or no longer falls. If the last residual is not small, x is NaN,
+so that no derivative is silently wrong.
 
 Sources: Hestenes and Stiefel (1952); van der Vorst, "Bi-CGSTAB" (1992); Walker and Zhou, "A simpler GMRES" (1994);
 Jiranek and Rozloznik, "Adaptive version of simpler GMRES" (2010).
@@ -45,12 +46,15 @@ _FALLS = 0.8
 """GMRES uses the residual as the next direction if a step multiplies the residual's squared norm by less than 0.8."""
 
 _ROUNDS = 20
-"""If the user does not limit the iterations, a method may run at least this many times."""
+"""If the user does not limit the iterations, the limit on the runs of a method is at least this number."""
 
 
 @dataclass(frozen=True)
 class Solver:
-    """A method with its options: the tolerance of |b - A x| / |b|, and the most iterations. 0 means the default."""
+    """A method with its options: the tolerance of |b - A x| / |b|, and the most iterations.
+
+    An option with the value 0 has its default.
+    """
 
     method: str
     tolerance: float = 0.0
@@ -67,7 +71,7 @@ class Solver:
 
 
 def solver_of(graph: Graph) -> Solver | None:
-    """The method that the attribute `SOLVER` of a graph describes. None if the graph does not have the attribute."""
+    """Returns the method that the attribute `SOLVER` of a graph describes, or None if the graph lacks the attribute."""
     if SOLVER not in graph.attributes:
         return None
     given = ir.DictAttr(graph.attributes[SOLVER])
@@ -79,7 +83,10 @@ def solver_of(graph: Graph) -> Solver | None:
 
 @dataclass(frozen=True)
 class _System:
-    """A linear map as a closed graph (x..., known...) -> A x. `like` are values with the types of the arrays of x."""
+    """A linear map as a graph (x..., known...) -> A x without captured values.
+
+    `known` are the values on which A depends, and `like` are values with the types of the arrays of x.
+    """
 
     graph: Graph
     like: tuple[Value, ...]
@@ -115,7 +122,10 @@ class _System:
 def solution(
     b: StablehloBuilder, apply: Graph, right: Sequence[Value], known: Sequence[Value], solver: Solver
 ) -> list[Value]:
-    """Solves A x = `right` and returns the arrays of x. `apply` is a closed graph (x..., known...) -> A x."""
+    """Solves A x = `right` and returns the arrays of x, which are NaN if the residual does not become small.
+
+    `apply` is a graph (x..., known...) -> A x without captured values, and A depends on the values `known`.
+    """
     system = _System(apply, tuple(right))
     if not system.size:
         return list(right)
@@ -140,9 +150,9 @@ def _refined(
     solver: Solver,
     tolerance: float,
 ) -> tuple[Value, Value, Value]:
-    """Returns x, the squared norm of the residual of x, and the squared norm of `rhs`.
+    """Runs the method, and runs it again on the residual of x as long as the norm of the residual falls.
 
-    Runs the method again on the residual of x as long as the norm of the residual falls.
+    Returns x, the squared norm of the residual of x, and the squared norm of `rhs`.
     """
     run, steps = _METHODS[solver.method], _steps(system, solver)
     rounds = -(-solver.iterations // steps) if solver.iterations else _rounds(system, solver)
@@ -185,20 +195,20 @@ def _steps(system: _System, solver: Solver) -> int:
 
 
 def _rounds(system: _System, solver: Solver) -> int:
-    """The most runs of the method if the user does not limit the iterations.
+    """The limit on the runs of the method if the user does not limit the iterations.
 
-    All runs together may make ten steps for each real number in x. The number of runs is at least `_ROUNDS`.
+    It allows at least `_ROUNDS` runs, and in all runs together ten steps for each real number in x.
     """
     return max(_ROUNDS, -(-10 * system.size // _steps(system, solver)))
 
 
-# ---- methods -----------------------------------------------------------------------------------------------
+# ---- each method approximates A^-1 r -----------------------------------------------------------------------
 
 
 def _cg(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """An approximation of A^-1 r, by conjugate gradients."""
+    """Emits an approximation of A^-1 r, by conjugate gradients."""
 
     def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
         k, d, r, p, square = carry
@@ -215,7 +225,7 @@ def _cg(
 def _bicgstab(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """An approximation of A^-1 r, by stabilized biconjugate gradients."""
+    """Emits an approximation of A^-1 r, by stabilized biconjugate gradients."""
 
     def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
         k, d, r, _, p, v, before, alpha, omega = carry
@@ -240,8 +250,9 @@ def _bicgstab(
 def _gmres(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """An approximation of A^-1 r, by GMRES. A maps row i of `inputs` to row i of `outputs`; the latter are orthonormal.
+    """Emits an approximation of A^-1 r, by GMRES. A maps row i of `inputs` to row i of `outputs`.
 
+    The rows of `outputs` are orthonormal. Each step multiplies A by the next direction, and adds a row to both arrays.
     The next direction is the residual if the last step reduced the residual well (`_FALLS`), because the rows of
     `inputs` then stay far from linearly dependent. Otherwise the next direction is the newest row of `outputs`.
     """
@@ -277,7 +288,10 @@ _METHODS = {CG: _cg, BICGSTAB: _bicgstab, GMRES: _gmres}
 METHODS = tuple(_METHODS)
 
 Step = Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], list[Value]]
-"""A function that emits an iteration: returns the next loop-carried values, given the current ones and invariants."""
+"""A function that emits an iteration. It takes a builder, the loop-carried values and the loop invariants.
+
+It returns the loop-carried values of the next iteration.
+"""
 
 
 def _run(
@@ -285,8 +299,8 @@ def _run(
 ) -> Value:
     """Emits a loop of at most `steps` steps, and returns the final value of `inits[0]`.
 
-    The loop-carried values are the number of finished steps, which has index 0, and `inits`. The loop ends early if the
-    loop-carried value with the index `square` is at most `given[0]`.
+    The loop-carried values are the number of finished steps, which has index 0, followed by `inits`. The loop ends
+    early if the loop-carried value with the index `square` is at most `given[0]`, the first of the loop invariants.
     """
 
     def goes_on(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> Value:
@@ -297,11 +311,11 @@ def _run(
     return _loop(b, [b.constant(0, count), *inits], given, step, goes_on)[1]
 
 
-# ---- loops and vectors -------------------------------------------------------------------------------------
+# ---- loops and operations on vectors are emitted -----------------------------------------------------------
 
 
 def private(b: StablehloBuilder, prefix: str) -> StablehloBuilder:
-    """A builder for a new private graph in the view of `b`. The name of the graph begins with `prefix`."""
+    """Returns a builder for a new private graph beside the graphs of `b`. The graph's name begins with `prefix`."""
     g = type(b)(b.view, b.view.fresh(prefix))
     g.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     g.location = b.location
@@ -341,14 +355,14 @@ def _dot(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _norm(b: StablehloBuilder, x: Value) -> Value:
-    """The norm of a vector, without overflow of squares; 0 for a vector of zeros."""
+    """Emits the norm of a vector so that no square overflows. The norm of a vector of zeros is 0."""
     most = b.reduce(b.abs(x), b.zero(with_shape(x.type, [])), [0], "stablehlo.maximum")
     scaled = _scaled(b, _quotient(b, b.constant(1, most), most), x)
     return b.multiply(most, b.sqrt(_dot(b, scaled, scaled)))
 
 
 def _unit(b: StablehloBuilder, x: Value) -> Value:
-    """A vector divided by its norm; zeros for a vector of zeros."""
+    """Emits a vector divided by its norm. The result for a vector of zeros is a vector of zeros."""
     size = _norm(b, x)
     return _scaled(b, _quotient(b, b.constant(1, size), size), x)
 
@@ -358,12 +372,12 @@ def _scaled(b: StablehloBuilder, factor: Value, x: Value) -> Value:
 
 
 def _quotient(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """x / y, but 0 if y is 0. A method with y = 0 has broken down or has found the solution."""
+    """Emits x / y, or 0 if y is 0. If y is 0, the method has broken down or has found the solution."""
     is_zero = b.compare(y, b.zeros_like(y), "EQ")
     return b.select(is_zero, b.zeros_like(x), b.divide(x, b.select(is_zero, b.constant(1, y), y)))
 
 
 def _contracted(b: StablehloBuilder, rows: Value, x: Value, dimension: int) -> Value:
-    """The product of a matrix and a vector, contracted along `dimension` of the matrix."""
+    """Emits the product of a matrix and a vector, contracted along `dimension` of the matrix."""
     precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
     return b.dot_general(rows, x, ([], []), ([dimension], [0]), precision)
