@@ -47,7 +47,7 @@ def at_each_shape(program: Lowered, compiled: Callable[[Lowered], Runnable]) -> 
 
 
 class AtEachShape:
-    """A program with dynamic shapes. A call compiles it for the shapes of the arguments, unless this has been done.
+    """A program with dynamic shapes. A call with new argument shapes compiles the program for these shapes first.
 
     Keeps the `KEPT` most recently used compiled programs.
     """

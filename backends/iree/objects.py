@@ -92,7 +92,7 @@ class ObjectFile:
 
 
 def without_unused(kernels: bytes, query: str, folder: str, run: Callable[[list[str]], Ended]) -> bytes:
-    """Removes functions that no kernel calls, such as IREE's conversions of f16, from an object file: up to 3 KB.
+    """Returns an object file without functions that no kernel calls: up to 3 KB, such as IREE's conversions of f16.
 
     `query` is the function that returns the kernels to a caller. The file is returned unchanged if it is not an ELF
     file, or if the linker in IREE's package refuses it.
@@ -110,7 +110,7 @@ def without_unused(kernels: bytes, query: str, folder: str, run: Callable[[list[
 
 
 def as_static_library(text: bytes, name: str, kernels: str) -> bytes:
-    """Returns a program's text after `LOWERED` with another target: a static library, not a module.
+    """Returns a program's text after `LOWERED`, changed so that the target is a static library instead of a module.
 
     `name` becomes the name of the MLIR module. IREE's compiler will write the object file to the path `kernels`. Raises
     `CompileError` if the text does not have the expected form.

@@ -84,7 +84,7 @@ class Entry:
         return f"iree-{self.function.__name__.replace('_', '-')}"
 
     def applies(self, settings: Settings) -> bool:
-        """Whether the pass runs with these settings. A pass for speed needs `fast` and a target that `on` names."""
+        """Whether the pass runs: always in the group "legal", otherwise if `fast` is set and `on` fits the target."""
         of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
         return self.group == "legal" or (settings.fast and of_target)
 

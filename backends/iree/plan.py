@@ -115,7 +115,7 @@ class Rerun(Enum):
 
 
 def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt, ...]:
-    """The attempts to compile a program with these facts, in order."""
+    """Returns the attempts to compile a program with these facts, in order."""
     if not settings.fast:
         return (Attempt("only the rewrites that IREE needs for correct values", settings),)
     if not settings.cpu:
@@ -138,7 +138,7 @@ def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Moves the attempts with `inlines` before the others, and otherwise keeps the order."""
+    """Returns the attempts with `inlines`, followed by the other attempts."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 
@@ -147,7 +147,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
     base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
     one_thread = target.device == ONE_THREAD
-    # A program with large constants is passed to IREE as bytecode. Loops in dispatches need text.
+    # IREE gets a program with large constants (`resources`) as bytecode, but loops in dispatches need text.
     if facts.loops and not facts.threaded and not facts.resources:
         kernels = replace(base, groups=(*SPEED, "legal", "loops"), needs=("loops",))
         why = "loops over small arrays are dispatches"

@@ -249,7 +249,10 @@ def _settings(target: Target, options: Options) -> Settings:
 
 
 def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
-    """Adds reflection attributes to a module's public functions: the signature, and the device and LAPACK it needs."""
+    """Adds reflection attributes to a module's public functions.
+
+    They have the function's signature, and the module's requirements: its device, and LAPACK if it calls LAPACK.
+    """
     of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
         of_module[LAPACK] = ir.StringAttr.get(CALLBACK)
@@ -279,6 +282,6 @@ def _may_edit_schedule(flags: Sequence[str]) -> bool:
 
 
 def _is_worth_placing(module: ir.Operation) -> bool:
-    """Whether the arrays of a program have `_PLACED` bytes or more, so that placing them is worth a compiler step."""
+    """Whether a program's arrays have `_PLACED` bytes or more in total, so that it is worth a step to place them."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

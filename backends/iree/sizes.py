@@ -1,7 +1,7 @@
 """Reads the sizes of a compiled module: its code and constants, and the bytecode and buffers of each function.
 
-A listing by IREE's tool `iree-dump-module` has the functions of the virtual machine. The kernels are ELF files in the
-module, which is a zip archive.
+IREE's tool `iree-dump-module` lists the functions of the virtual machine. The kernels are ELF files in the module, if
+the module is a zip archive.
 """
 
 import io
@@ -105,9 +105,10 @@ def _listing(contents: bytes, name: str) -> str:
 
 
 def _buffers(body: str) -> Buffers:
-    """Adds up the sizes that a function passes to `hal.device.queue.alloca`. `body` is its part of the listing.
+    """Returns the buffers of a function. `body` is the function's code in the listing.
 
-    `bytes` is None if a size is not a constant, or if a call that allocates or frees does not match the patterns.
+    The sizes are those that the function passes to `hal.device.queue.alloca`. `bytes` is None if a size is not a
+    constant, or if a call that allocates or frees does not match the patterns.
     """
     branches = _branches(body)
     calls = body.count("@hal.device.queue.alloca("), body.count("@hal.device.queue.dealloca(")

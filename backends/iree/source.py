@@ -1,4 +1,4 @@
-"""The class of programs that are given to IREE's compiler."""
+"""A program in the form in which IREE's compiler gets it."""
 
 import re
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Source:
         return self.repeats or self.places or bool(self.workgroups)
 
     def in_one_run(self) -> "Source":
-        """Returns the program as a source that needs no edits until a single run of the compiler made it VM code."""
+        """Returns an equal program that a single run of the compiler lowers to VM code, without edits in between."""
         text = (
             self.whole.decode("utf-8", "surrogateescape") if isinstance(self.stablehlo, str) else self.whole
         )

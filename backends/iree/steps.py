@@ -139,8 +139,9 @@ class CompilerStep:
 
 
 STEPS = (
-    # Verifying all ops after each pass would take two fifths of the time. IREE makes invalid ops from some StableHLO.
-    # The first step detects invalid ops when it ends, before the second step could turn them into wrong values.
+    # These steps are unverified, because verifying all ops after each pass would take two fifths of the time. But IREE
+    # makes invalid ops from some StableHLO. The first step detects them when it ends, before the second step could turn
+    # them into wrong values.
     (
         CompilerStep(
             "optimize",

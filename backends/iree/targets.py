@@ -17,7 +17,7 @@ class Target:
       says what else does not work.
     - `spirv`: code is SPIR-V, whose math functions are less exact and exist for f32 and f16 only.
     - `tensor_cores`: NVIDIA's GPUs of this variant multiply f16 and bf16 with instructions for matrices.
-    - `fused`: all CPUs of this variant surely have a fused multiply-add instruction.
+    - `fused`: all CPUs of this variant are known to have a fused multiply-add instruction.
     - `vectors`: the vector registers of CPUs, as in `Settings`.
     - `variants`: the names that may follow a colon, as in `cuda:sm_86`. Only variants known to compile are listed,
       because IREE's compiler crashes on unknown variants. `default` is the variant of a name without a colon, and
@@ -82,7 +82,7 @@ IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
 """Lets the panels of products in tiles (`fast/products/tiles.py`) fill a worker's whole stack of 128 KiB."""
 
 INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
-"""Inlines the function that a dispatch calls for each workgroup, in modules that have one (`emit/workgroups.py`)."""
+"""Inlines the functions that compute one workgroup of a dispatch into the dispatches (`emit/workgroups.py`)."""
 
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
@@ -126,7 +126,7 @@ _WIDE = (
 
 
 def _here(feature: str) -> bool:
-    """Whether this machine's x86 CPU surely has a feature, which is named as in Linux's /proc/cpuinfo."""
+    """Whether this machine has an x86 CPU that is known to have a feature. Names are those of Linux's /proc/cpuinfo."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
@@ -136,7 +136,7 @@ def _here(feature: str) -> bool:
 
 
 def _here_fused() -> bool:
-    """Whether this machine's CPU surely has a fused multiply-add instruction."""
+    """Whether this machine's CPU is known to have a fused multiply-add instruction."""
     if _HERE is _ARM:
         return platform.machine().lower() in ("aarch64", "arm64")
     return _here("fma")
@@ -360,7 +360,7 @@ def _host(target: Target) -> str:
 
 
 def _is_fused(base: str, variant: str) -> bool:
-    """Whether all CPUs of a variant have a fused multiply-add instruction."""
+    """Whether all CPUs of a variant are known to have a fused multiply-add instruction."""
     architecture = base.partition("-")[0]
     if architecture in ("aarch64", "riscv64"):
         return True

@@ -1,4 +1,4 @@
-"""Runs StableHLO's reference interpreter in this process, which it may abort. `interpreter.py` avoids this."""
+"""Runs StableHLO's reference interpreter, which may abort the process. `interpreter.py` runs it in another process."""
 
 import functools
 from collections.abc import Sequence

@@ -244,7 +244,7 @@ def compiled_for_simulated_devices(stablehlo: str, partitions: int) -> str:
     more than `MOST_SIMULATED` devices, and `TiducError` if JAX is missing.
     """
     check_simulated(partitions)
-    _client("cpu")  # sets up JAX's messages, and checks that JAX is installed
+    _client("cpu")  # sets up JAX's logging, and checks that JAX is installed
     from jaxlib import xla_client
 
     client = xla_client.make_cpu_client(num_devices=partitions)

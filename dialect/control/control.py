@@ -67,7 +67,7 @@ class Branches:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop's operands and graphs. `inits` start the loop-carried values; an iteration reads a slice per sequence.
+    """A loop's operands and graphs. `inits` are initial loop-carried values. An iteration reads a slice per sequence.
 
     `arguments` are the positions of `operands` in the list of the op's operands and captured values. `results` has, for
     each result of the op, the index of a final loop-carried value or output sequence, or `~i` for invariant i. The user

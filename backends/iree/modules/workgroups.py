@@ -1,4 +1,4 @@
-"""Defines the functions of tiduc that compute one workgroup of a dispatch, and that IREE's executables only declare.
+"""Adds definitions to IREE's executables for functions of tiduc that these only declare. Each computes a workgroup.
 
 If a program has such functions, its module must declare at least one of them. Otherwise the compilation fails, because
 the program cannot run without these functions.

@@ -77,7 +77,7 @@ def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
 
 
 def donations(program: Lowered) -> dict[int, int]:
-    """Maps the index of each donated input of a program's first function to the output written to its memory."""
+    """Returns, for each donated input of the first function, by index, the index of the output in its memory."""
     return _donations(functions_in(program.module)[0])
 
 

@@ -90,7 +90,7 @@ class CFunction:
         self._labels: dict[ir.Block, str] = {}
         self._live: dict[ir.Block, set[IrValue]] = {}
 
-    # ---- values ----------------------------------------------------------------------------------------------
+    # ---- values become C variables ---------------------------------------------------------------------------
 
     def use(self, value: IrValue) -> str:
         """The C expression of a value."""
@@ -132,7 +132,7 @@ class CFunction:
             lines = kept
         return [line for line in self.declared if line[:-1].rpartition(" ")[2] in read] + lines
 
-    # ---- statements ------------------------------------------------------------------------------------------
+    # ---- blocks and ops become C statements ------------------------------------------------------------------
 
     def body(self, region: ir.Region) -> None:
         """Translates the blocks of a function's region to statements."""
@@ -203,11 +203,11 @@ def _array(buffers: Sequence[str]) -> str:
     return f"(const tiduc_buffer[]){{{', '.join(buffers)}}}" if buffers else "NULL"
 
 
-# ---- the ops ---------------------------------------------------------------------------------------------------
+# ---- each of these functions translates one kind of op ---------------------------------------------------------
 
 
 def segments(op: ir.Operation) -> list[list[IrValue]]:
-    """The operands of an op, grouped by `operandSegmentSizes`."""
+    """Returns the operands of an op as lists, whose lengths are the op's attribute `operandSegmentSizes`."""
     operands, parts = list(op.operands), []
     for size in op.attributes["operandSegmentSizes"]:
         parts.append(operands[:size])

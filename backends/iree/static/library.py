@@ -206,7 +206,7 @@ class _Functions:
 
 
 def _is_public(function: ir.Operation) -> bool:
-    """Whether a function is public. So are functions without a visibility, as in modules read from bytecode."""
+    """Whether a function's visibility is "public", or is missing, as in modules read from bytecode."""
     name = "sym_visibility"
     return name not in function.attributes or function.attributes[name].value == "public"
 

@@ -51,12 +51,12 @@ def successors_of(block: ir.Block) -> list[ir.Block]:
 
 
 def is_mapped(branch: ir.Operation) -> bool:
-    """Whether a branch tests the result of `stream.resource.try_map`. In C, it always takes the first successor."""
+    """Whether a branch tests the result of `stream.resource.try_map`. The C code always takes the first successor."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 
 def _owner(value: IrValue) -> str:
-    """The name of the op that defines a value. Empty for arguments of blocks."""
+    """Returns the name of the op that defines a value, or "" for an argument of a block."""
     return getattr(value.owner, "name", "")
 
 

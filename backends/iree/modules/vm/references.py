@@ -1,4 +1,4 @@
-"""Copies a reference that a branch passes to a block, if the reference has other uses. IREE would make it null there.
+"""Copies a reference that a branch passes to a block, if the reference has other uses. IREE may make it null otherwise.
 
 In IREE's virtual machine, a branch empties the register of an operand at the operand's last use. If a branch passes one
 reference twice, and one block argument already has the reference's register, the move to the other argument empties
@@ -56,7 +56,7 @@ class _Uses:
     def outlives(self, x: IrValue, block: ir.Block) -> bool:
         """Whether a value is live at the start of a block.
 
-        It is if a path from there, which does not pass through the value's definition, leads to a use of the value.
+        This holds if a path from the block's start leads to a use of the value, without passing the value's definition.
         """
         if x not in self.live:
             op = definition(x)

@@ -1,4 +1,4 @@
-"""Removes ops that release a buffer which may still be in use. The runtime then frees it with its last reference.
+"""Removes releases of buffers that may still be in use. The runtime then frees such a buffer with its last reference.
 
 IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
 results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. The

@@ -119,7 +119,7 @@ class Evaluation:
             raise TooLarge("work")
 
     def equals(self, index: int, value: int) -> int:
-        """Returns the index of an op that compares the integer of op `index` to `value`."""
+        """Returns the index of an op that is true if the integer of op `index` equals `value`."""
         return self.numbers.apply(
             "EQ", "i1", index, self.numbers.constant(value, self.numbers.all[index].kind)
         )
