@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the runtime raises these errors without MLIR
+if TYPE_CHECKING:  # the runtime imports this file where MLIR is not installed
     from torch_mlir import ir
 
 _OUT_OF_MEMORY = re.compile(
@@ -12,14 +12,14 @@ _OUT_OF_MEMORY = re.compile(
     rb"error while loading shared libraries:.*: cannot (?:map|create|change|extend|apply|restore) ",
     re.IGNORECASE,
 )
-"""Matches the messages for exhausted memory of LLVM, the C and C++ libraries, the dynamic linker and Python."""
+"""Matches the messages by which LLVM, the C and C++ libraries, the dynamic linker and Python report lack of memory."""
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
 def describe(location: "ir.Location | None") -> str:
     """The first `file:line:col` of an MLIR location, or "" if it has none.
 
-    A fused, call-site or name location contains other locations. The innermost is printed first, and is returned.
+    If locations are nested (fused, call-site or name locations), this is the innermost, because MLIR prints it first.
     """
     match = _FILE_LINE_COL.search(str(location)) if location is not None else None
     return ":".join(match.groups()) if match else ""
@@ -51,31 +51,31 @@ class TiducError(Exception):
 
 
 class ParseError(TiducError):
-    """Text or bytes that are not valid IR."""
+    """The input text or bytes are not valid IR."""
 
 
 class ResolveError(TiducError):
-    """A reference that is unknown, ambiguous or cyclic, or that expects another type than the value has."""
+    """A reference is unknown, ambiguous or cyclic, or the value does not have the type that the reference expects."""
 
 
 class RequestError(TiducError):
-    """A request that does not fit the program: an unknown `wrt`, a repeated output, an unknown entry function."""
+    """A request does not fit the program. It has, for example, an unknown `wrt` or entry function."""
 
 
 class Unsupported(TiducError):
-    """An op, or a case of an op, that has no derivative rule."""
+    """No derivative rule exists for an op, or for a special case of an op."""
 
 
 class UnknownSize(Unsupported):
-    """A rule needs a dynamic size that no value provides."""
+    """A derivative rule needs a dynamic size that no value provides."""
 
 
 class InvalidIR(TiducError):
-    """A module built by tiduc that MLIR's verifier rejects: a bug of tiduc, or of a user's rules."""
+    """MLIR's verifier rejects a module that tiduc built. This is a bug of tiduc, or of a user's rules."""
 
 
 class RuleError(TiducError):
-    """A user's rule that raises, or returns an invalid result."""
+    """A user's rule raised an exception, or returned an invalid result."""
 
 
 class CompileError(TiducError):
@@ -83,7 +83,7 @@ class CompileError(TiducError):
 
 
 class InputError(TiducError):
-    """Arguments of a compiled module that have a wrong count, shape or dtype."""
+    """The arguments of a compiled module have a wrong count, shape or dtype."""
 
 
 class TiducWarning(UserWarning):
@@ -91,7 +91,7 @@ class TiducWarning(UserWarning):
 
 
 class TiducRemark(TiducWarning):
-    """A remark for the user about a result that is right but could be better."""
+    """A remark for the user about a result that is right, but that could be better."""
 
 
 def first_line(error: Exception) -> str:

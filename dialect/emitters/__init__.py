@@ -1,1 +1,1 @@
-"""Emitters: the builder of StableHLO graphs, the bodies of regions, and functions of matrices."""
+"""Emitters of StableHLO ops: builders of graphs and regions, and functions that emit several ops for one result."""

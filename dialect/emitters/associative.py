@@ -2,8 +2,8 @@
 
 Each step applies the function to whole tensors, so that few steps suffice. The function takes two lists of tensors, the
 earlier and the later elements, and returns a list of tensors; all tensors have the same shape. StableHLO allows any
-grouping of the elements of a reduction, but no other order, so neighbours are combined. In reductions and scans, the
-number of combined elements and the size of the residuals are linear in the number of elements.
+grouping of the elements of a reduction, but no other order, so neighbours are combined unless the function is known to
+be commutative. A reduction or scan of n elements combines O(n) pairs, so its derivative also stores only O(n) elements.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -24,7 +24,7 @@ Combine = Callable[[Values, Values], Values]
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
     """Combines all elements along dimension 0, which must not be empty.
 
-    Each step combines neighbours or, if the function is commutative, the first half with the second half.
+    Each step combines neighbours or, if the function `commutes`, the first half with the second half.
     """
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
@@ -33,11 +33,11 @@ def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes:
 
 
 def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each position along dimension d, the combination of the elements up to this position, inclusive.
+    """For each position along dimension d, combines the elements up to and including this position.
 
-    Computes the prefixes of pairs, then the prefixes that end within a pair:
+    Computes the prefixes p' of the array of pairs x[2i] x[2i + 1], and from p' the prefixes p of x:
 
-        p[2i + 1] = p'[i],  p[2i] = p'[i - 1] x[2i]     where p' are the prefixes of the pairs x[2i] x[2i + 1]
+        p[2i + 1] = p'[i],    p[2i] = p'[i - 1] x[2i] for i > 0,    p[0] = x[0]
     """
     count = shape(values[0])[d]
     if count < 2:
@@ -56,7 +56,7 @@ def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int
 
 
 def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each position along dimension d, the combination of the elements from this position to the last."""
+    """For each position along dimension d, combines the elements from this position to the last."""
     turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
     return [b.reverse(v, [d]) for v in turned]
 
@@ -66,8 +66,8 @@ def over_windows(
 ) -> Values:
     """Combines an initial value and the elements of each window, in row-major order.
 
-    Padding consists of initial values. If `neutral`, combining an element with an initial value does not change the
-    element. The initial value of each window is then omitted, and so is the padding of cumulative windows.
+    Padding elements are initial values. `neutral` says that the initial values are neutral elements of the function.
+    Each window's initial value is then omitted. For cumulative windows, padding is omitted, too.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -76,7 +76,7 @@ def over_windows(
     values = [
         b.pad(v, init, window.low, window.high, interior) for v, init in zip(values, inits, strict=True)
     ]
-    for d in reversed(range(rank(values[0]))):  # the last dimension first, for row-major order
+    for d in reversed(range(rank(values[0]))):  # the last dimension first: row-major order
         values = _windows_along(b, combine, values, d, window)
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 
@@ -105,10 +105,10 @@ def _halves(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, 
 
 
 def _neighbours(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
-    """The elements at even and at odd places along dimension d; an odd last element is left out.
+    """The elements at even and at odd indices along dimension d. If the size is odd, the last element is in neither.
 
-    Reshapes the pairs to a dimension of size 2 and slices it, because the transpose of a slice with a stride would be
-    an interior padding.
+    Reshapes the pairs to a dimension of size 2 and slices this dimension. Slices with stride 2 would be simpler, but
+    their transposes would be interior paddings.
     """
     half = shape(values[0])[d] // 2
     paired = [_with(b, v, d, [half, 2]) for v in part(b, values, d, 0, 2 * half)]
@@ -124,7 +124,7 @@ def _interleaved(b: StablehloOps[V, Never], first: Values, second: Values, d: in
 
 
 def _with(b: StablehloOps[V, Never], v: V, d: int, instead: list[int]) -> V:
-    """v with dimension d reshaped to the dimensions `instead`."""
+    """v reshaped, so that dimensions of the sizes `instead` replace dimension d."""
     return b.reshape(v, [*shape(v)[:d], *instead, *shape(v)[d + 1 :]])
 
 
@@ -151,15 +151,16 @@ def _cumulative(
 ) -> Values:
     """Combines cumulative windows along dimension d: prefixes if `forward`, else suffixes.
 
-    The initial values that pad a window are combined, too. At position o of n, n - o initial values precede a prefix;
-    one initial value precedes a suffix, and o initial values follow it.
+    Unless `neutral`, also combines the initial values of each window. At position o of n, n - o initial values come
+    before a prefix. One initial value comes before a suffix, and o initial values come after the suffix.
     """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:
         return y
     sizes = shape(values[0])
     count, rest = sizes[d], [*sizes[:d], sizes[d] - 1, *sizes[d + 1 :]]
-    repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)  # element o combines o + 1 values
+    # Element o of `repeated` combines o + 1 initial values.
+    repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)
     if forward:
         return combine([b.broadcast_in_dim(b.reverse(v, [0]), [d], sizes) for v in repeated], y)
     padding = [b.broadcast_in_dim(v, [d], rest) for v in part(b, repeated, 0, 0, count - 1)]
@@ -170,13 +171,14 @@ def _cumulative(
 def _windows_along(
     b: StablehloOps[V, Never], combine: Combine, values: Values, d: int, window: Window
 ) -> Values:
-    """Combines the elements of each window along dimension d of padded tensors, from windows of sizes 1, 2, 4, ...
+    """Combines the elements of each window along dimension d of padded tensors.
 
-    Let P_n[o] be the combination of the n elements o, o + dilation, ...; then P_(m+n)[o] = P_m[o] P_n[o + m dilation].
+    Let P_n[o] combine the n elements o, o + dilation, ... Then P_(m+n)[o] = P_m[o] P_n[o + m dilation]. The function
+    computes P_n for n = 1, 2, 4, ..., and combines those whose n add up to the window's size.
     """
     size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
     places = (shape(values[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1
-    done, power, length = 0, values, 1  # result is P_done, power is P_length
+    done, power, length = 0, values, 1  # `result` is P_done, and `power` is P_length
     result: Values = []
     while True:
         if size & length:

@@ -14,7 +14,7 @@ from tiduc.dialect.ops.shardy import CONSTRAINTS
 from tiduc.dialect.shapes.sizes import Extent
 
 _NUMBERS = int, float
-"""The Python types that `IrEmitter` accepts as operands, and turns into constants."""
+"""`IrEmitter` accepts operands of these Python types, and converts them to constants."""
 
 
 class IrEmitter(StablehloOps[IrValue, float]):
@@ -70,9 +70,10 @@ class IrEmitter(StablehloOps[IrValue, float]):
         return [values.get(x, x) for x in last.operands]
 
     def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
-        """Emits a copy of an op, and replaces its operands and captured values by the map `values`.
+        """Emits a copy of an op, and returns the copy.
 
-        Adds the results to the map.
+        The map `values` gives the values that replace the op's operands and captured values; others stay. Adds the
+        results of the copy to the map.
         """
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):
@@ -84,7 +85,10 @@ class IrEmitter(StablehloOps[IrValue, float]):
 
 
 class RegionBuilder(IrEmitter):
-    """Fills a region that captures nothing: one block with arguments of the types `types`."""
+    """Adds a block with arguments of the types `types` to an empty region, and emits ops into this block.
+
+    The ops read no values from outside of the region.
+    """
 
     def __init__(self, region: ir.Region, types: Sequence[ir.Type], location: ir.Location) -> None:
         self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
@@ -96,12 +100,10 @@ class RegionBuilder(IrEmitter):
         self.emit_all("stablehlo.return", values, ())
 
     def copy_of(self, op: Definition, region: int, arguments: Sequence[IrValue]) -> dict[IrValue, IrValue]:
-        """Copies the ops of a region of `op`, with `arguments` as its arguments.
+        """Copies the ops of a region of `op`, except `stablehlo.return`, with `arguments` as the region's arguments.
 
-        Returns a map from the values in the region to their copies.
-
-        MLIR's folder may have moved constants out of the region, so captured constants are copied into the new region.
-        Requires `self_contained(op)`.
+        Returns a map from the values in the region to their copies. Requires `self_contained(op)`, so the region
+        captures only constants. They are copied, too: MLIR's folder may have moved them out of the region.
         """
         block = op.regions[region].blocks[0]
         values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))
@@ -127,9 +129,9 @@ def returned(op: Definition | IrOp, region: int = 0) -> tuple[IrValue, ...]:
 
 
 def reducer(op: Definition | IrOp, result: int = 0, region: int = 0) -> str | None:
-    """The name of the binary op that a reducer's body applies for result number `result`, such as `stablehlo.add`.
+    """The name of the binary op by which a reducer's body computes result number `result`, such as `stablehlo.add`.
 
-    None unless the op's two operands are the two arguments for this result, in any order. Skips sharding constraints,
+    None unless the op's two operands are the two arguments for this result, in any order. Ignores sharding constraints,
     which JAX may put on the result, because they have no effect on a scalar.
     """
     block = op.regions[region].blocks[0]

@@ -1,7 +1,7 @@
-"""The builder: emits ops into a new graph, and derives their active masks, which flag operands computed from tangents.
+"""The builder: emits ops into a new graph. Also sets the ops' active masks, which flag operands computed from tangents.
 
-The class `Builder` contains no op names. A subclass for an op set adds the ops of its vector space (`add`, `zero`,
-`multiply`) and the methods that its rules use (`dialect/emitters/stablehlo.py`).
+The class `Builder` contains no op names. A subclass for an op set implements the arithmetic of tangents (`add`, `zero`,
+`multiply`) and the methods that derivative rules use (`dialect/emitters/stablehlo.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.sizes import Extent
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 """The active masks of ops with two operands: `_OF_TWO[flag of the first][flag of the second]`.
 
-Ops share these tuples, which saves time and memory.
+Ops share these four objects, which saves time and memory.
 """
 
 
@@ -29,12 +29,12 @@ Ops share these tuples, which saves time and memory.
 class Notes:
     """Facts that derivative rules share while one graph is built.
 
-    - `moving` holds the cotangents whose masks move behind other ops (`masks.py`).
+    - `moving` holds masked cotangents. Linear ops on them may be computed first, and masked afterwards (`masks.py`).
     - `steep` holds the inputs whose cotangents an op outside the graph may multiply by an infinite slope.
-    - `infinite` says which values may be infinite (`masks.py`).
+    - `infinite` caches whether a value may be infinite (`masks.py`).
     - `readers` maps a graph to a map from each of its values to the names of the ops that read the value.
     - `factors` maps the second result of a `geqrf` to the factors that the rule of `orgqr` needs.
-    - `terms` maps results of ops that are not linearized yet to terms that will be added to their tangents.
+    - `terms` maps results of ops that are not linearized yet to terms to add to the tangents of these results.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -48,8 +48,8 @@ class Notes:
 class Builder(Emits[Value, Never]):
     """Builds one graph. `finish` adds the graph to the view.
 
-    Operands may be values of any graph. Emitted ops get the location `location`, which is that of the op whose rule is
-    running.
+    Operands may be values of any graph. Emitted ops get the location `location`: while a rule of an op runs, it is the
+    location of this op.
     """
 
     def __init__(self, view: View, name: str) -> None:
@@ -58,18 +58,18 @@ class Builder(Emits[Value, Never]):
         self.graph.held = (view,)
         self.location: ir.Location = ir.Location.unknown()
         self.constants: dict[Any, Value] = {}  # each constant is emitted once per graph
-        self.engine: Any = None  # functions of the stage that rules may call (passes/rules/lent.py)
+        self.engine: Any = None  # has functions that rules may call (passes/rules/lent.py)
         self.notes = Notes()
-        self.tangents: Collection[Value] = ()  # inputs under transposition, which rules must not read
+        self.tangents: Collection[Value] = ()  # inputs of a transposed graph that rules must not read
         self._linear: set[Value] = set()
 
-    # ---- inputs and outputs -----------------------------------------------------------------------------------
+    # ---- inputs and outputs are added to the graph ------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
         """Adds the input with this key to the graph, and returns it. If the view has the input already, reuses it.
 
-        With `linear`, the input is a tangent or cotangent, so it and all values computed from it are active. Raises
-        `RequestError` if the view has an input with this key, and its type differs or `linear` is set.
+        With `linear`, the input is a tangent or cotangent, so it and all values computed from it are linear. Raises
+        `RequestError` if the view already has an input with this key, and `linear` is set or the types differ.
         """
         value = self.view.inputs.get(key)
         if value is not None and (linear or value.type != type_):
@@ -87,12 +87,15 @@ class Builder(Emits[Value, Never]):
     def finish_linear(
         self, outputs: Sequence[Value | None], input_of: Sequence[Value], output_of: Sequence[Value]
     ) -> Graph:
-        """Finishes a linear graph. `outputs` has one entry for each primal value in `output_of`, None if inactive."""
+        """Finishes a linear graph. `input_of` and `output_of` are the primal values of its inputs and outputs.
+
+        `outputs` has one entry for each value in `output_of`. The entry is None if the output is inactive.
+        """
         graph = self.graph
         graph.linear, graph.input_of, graph.output_of = True, tuple(input_of), tuple(output_of)
         return self.finish(outputs)
 
-    # ---- emitting ---------------------------------------------------------------------------------------------
+    # ---- ops are emitted at the end of the graph --------------------------------------------------------------
 
     def emit_all(
         self,
@@ -174,7 +177,7 @@ class Builder(Emits[Value, Never]):
         return x in self._linear
 
     def _mask(self, operands: tuple[Value, ...]) -> tuple[bool, ...] | None:
-        """The active mask of an op: a flag for each operand, true if it is linear. None if no operand is linear."""
+        """The active mask of an op: for each operand, whether it is linear. None if no operand is linear."""
         linear = self._linear
         if len(operands) == 1:
             return (True,) if operands[0] in linear else None
@@ -184,7 +187,7 @@ class Builder(Emits[Value, Never]):
         mask = tuple(map(linear.__contains__, operands))
         return mask if True in mask else None
 
-    # ---- the vector space, which an op set supplies -----------------------------------------------------------
+    # ---- a subclass implements the arithmetic of tangents -----------------------------------------------------
 
     @staticmethod
     def tangent_type(type_: ir.Type) -> ir.Type | None:

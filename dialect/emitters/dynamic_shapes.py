@@ -25,7 +25,7 @@ class DynamicShapes(Emits[V, N]):
 
     @abstractmethod
     def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
-        """A constant; see `StablehloOps`."""
+        """A constant with the type and sizes of `like`; see `StablehloOps.constant`."""
 
     @abstractmethod
     def concatenate(self, parts: Sequence[V], dimension: int) -> V:
@@ -57,7 +57,8 @@ class DynamicShapes(Emits[V, N]):
     def dynamic_broadcast_in_dim(self, x: V, dimensions: Dims, type_: ir.Type, sizes: Sequence[Extent]) -> V:
         """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
 
-        Some targets require the attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions`.
+        Sets `known_expanding_dimensions` and `known_nonexpanding_dimensions`, because some targets require these
+        attributes.
         """
         attributes = {
             "broadcast_dimensions": dims(dimensions),
@@ -71,14 +72,14 @@ class DynamicShapes(Emits[V, N]):
         return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
 
     def dynamic_pad(self, x: V, value: V, paddings: Sequence[Sequence[Extent]], type_: ir.Type) -> V:
-        """x padded with `value`. `paddings` are the lists of low, high and interior paddings."""
+        """x padded with `value`. `paddings` are three lists: the low, the high and the interior paddings."""
         operands = (x, value, *(self.sizes(list(p)) for p in paddings))
         return self.emit("stablehlo.dynamic_pad", operands, type_)
 
     def dynamic_reshape(self, x: V, type_: ir.Type, sizes: Sequence[Extent]) -> V:
         """x reshaped to these sizes.
 
-        A reshape that only adds dimensions of size 1 is emitted as a broadcast, because more targets support that.
+        If the reshape only adds dimensions of size 1, emits a broadcast, because more targets support broadcasts.
         """
         places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
@@ -93,7 +94,7 @@ class DynamicShapes(Emits[V, N]):
 
 
 class Sizes(DynamicShapes[Value, Never], Builder):
-    """Emits ops that compute sizes into a graph."""
+    """Emits, into a graph, the ops that compute sizes."""
 
     def size(self, n: Extent) -> Value:
         """A size as an i32 scalar. Equal sizes are emitted only once per graph."""
@@ -141,7 +142,10 @@ class Sizes(DynamicShapes[Value, Never], Builder):
         return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
     def _quotient(self, key: Key, a: Value, divisor: Key, by: Value) -> Value:
-        """floor(a / by). StableHLO's `divide` would round toward zero. A dynamic divisor is clamped to at least 1."""
+        """floor(a / by), where a dynamic `by` is clamped to at least 1. `key` and `divisor` are the keys of both sizes.
+
+        If a may be negative, first subtracts the remainder, because StableHLO's `divide` rounds toward zero.
+        """
         if divisor[0]:
             by = self._on_sizes("maximum", by, self.size(1))
         if min([key[1], *(factor for _, factor in key[0])]) < 0:
@@ -174,7 +178,10 @@ def unknown_sizes(type_: ir.Type) -> UnknownSize:
 
 
 def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.DenseI64ArrayAttr]:
-    """The attributes of a broadcast that list the dimensions known to expand and those known not to expand."""
+    """The attributes of a broadcast that list the dimensions known to expand, and those known not to expand.
+
+    Dimension i of the operand has the size `sizes[i]`, and is broadcast to the size `into[i]`.
+    """
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
     more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
@@ -185,8 +192,8 @@ def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.D
 def say_expanding(function: IrOp, inputs: Sequence[Value]) -> None:
     """Sets the attributes of `expanding` on each `dynamic_broadcast_in_dim` in a function and its regions.
 
-    `inputs` are the inputs of the graph from which the function was lowered. Relations between their sizes that the
-    graph knows are used, too.
+    `inputs` are the inputs of the graph from which the function was lowered. Known relations between their sizes
+    decide, too, whether a dimension expands.
     """
     graph, values = Graph(""), dict[IrValue, Value]()
 

@@ -1,4 +1,4 @@
-"""Emits sums of products of arrays, as `einsum` does, but in a given order. Letters name the dimensions of arrays."""
+"""Emits sums of products of arrays in a given order. As in `einsum`, letters name the dimensions of the arrays."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,9 +7,9 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.ops.ir_types import Attributes
 
 Path = Sequence[Sequence[int]]
-"""An order of contraction. Each step is the indices of the terms that it contracts, in the list of remaining terms.
+"""An order in which a list of terms is contracted. Each step is a list of indices of the terms that it contracts.
 
-The step removes these terms from the list, and appends its result.
+The step removes these terms from the list, and appends its result. Later indices refer to the changed list.
 """
 
 
@@ -20,10 +20,10 @@ def along_path(
     path: Path,
     attributes: Attributes,
 ) -> tuple[V, str]:
-    """Contracts `terms`, which are pairs of an array and a string with a distinct letter for each dimension.
+    """Contracts `terms` in the order `path`. A term is an array, and a string with a letter for each of its dimensions.
 
-    Returns such a pair, whose letters are those of `result` in some order. Each emitted `dot_general` gets
-    `attributes`.
+    The result is a term, too. Its letters are those of `result`, perhaps in another order. Each emitted `dot_general`
+    gets `attributes`.
     """
     left, wanted = list(terms), set(result)
     for step in path:

@@ -1,4 +1,4 @@
-"""Emitters of elementwise ops of StableHLO and CHLO. Ops whose result has the operand's type take one line each."""
+"""Emits elementwise ops of StableHLO and CHLO. One line defines the method of an op whose result has x's type."""
 
 from collections.abc import Callable
 
@@ -86,13 +86,13 @@ class Elementwise(DynamicShapes[V, N]):
     def multiply(self, x: V, y: V | N) -> V:
         return self.emit("stablehlo.multiply", (x, y), x.type)
 
-    # ---- elementwise ops whose result type differs ------------------------------------------------------------
+    # ---- these methods need more than one line ----------------------------------------------------------------
 
     def conj(self, x: V) -> V:
         return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
 
     def part(self, name: str, x: V) -> V:
-        """The result of `real`, `imag` or `abs` for a real x. `real` returns x, and `imag` a constant 0."""
+        """The result of the op `name` for a real x: x for `real`, zeros for `imag`, and |x| for `abs`."""
         if name == "stablehlo.real":
             return x
         return self.constant(0, x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
@@ -119,5 +119,5 @@ class Elementwise(DynamicShapes[V, N]):
         return self.emit("stablehlo.select", (condition, x, y), x.type)
 
     def clamp(self, low: V | N, x: V, high: V | N) -> V:
-        """x clamped to [low, high]; the bounds have x's type, or are scalars."""
+        """x clamped to [low, high]. The bounds have x's type, or are scalars."""
         return self.emit("stablehlo.clamp", (low, x, high), x.type)

@@ -1,15 +1,15 @@
-"""masks: selects between a cotangent and zero, so that the branch that a select does not choose has a zero gradient.
+"""masks: selects between a cotangent and zero. They give a zero gradient to the branch that a select does not choose.
 
-    y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
-                                not select(p, c, 0) / x, which is 0 / 0 at x = 0
+    y = select(p, log x, 0)     if c is the cotangent of y, that of log x is select(p, c, 0), and that of x is
+                                select(p, c / x, 0), not select(p, c, 0) / x, which is 0 / 0 at x = 0
 
 If an elementwise op of the branch may have an infinite slope, the mask moves: it is applied to the result of the
-transposed elementwise ops, not to their input. Otherwise the mask stays at the input, because a moved mask costs one
-select per operand.
+transposed elementwise ops, not to their input. Otherwise, it is applied to their input, because a mask that moves costs
+one select per operand.
 
 If a `case` or a loop does not read a captured value at run time, the cotangent of the value is zero. If an op outside
-may multiply this cotangent by an infinite slope, the transposed graph also returns a mask: true where the graph reads
-the value.
+of the `case` or loop may multiply this cotangent by an infinite slope, the transposed graph also returns a mask that is
+true where the graph reads the value.
 """
 
 import functools
@@ -28,10 +28,10 @@ from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predica
 _SELECT = "stablehlo.select"
 
 _DEEPEST = 4
-"""The largest number of nested masks on one cotangent that move."""
+"""The largest number of nested masks of one cotangent that the functions below remove and apply again later."""
 
 _REACH = 32
-"""The largest number of ops that are examined in a branch, or in the computation of a slope.
+"""The largest number of ops to examine in a branch, or in the computation of a slope.
 
 If there are more ops, the slope is assumed to be infinite.
 """
@@ -59,7 +59,10 @@ def masked(y: Value) -> Masked | None:
 
 
 def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
-    """Emits the select of a mask. With `moves`, records that the mask may move behind ops that read the result."""
+    """Emits the select of a mask, and returns the masked cotangent y.
+
+    With `moves`, records that the mask moves: if a linear op reads y, the op is applied first, and then the mask.
+    """
     y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
     if moves:
         b.notes.moving.add(y)
@@ -67,16 +70,17 @@ def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
 
 
 def moves(b: RecordEmitter, y: Value) -> bool:
-    """Whether y is the result of a mask that moves behind the ops that read y."""
+    """Whether y is a masked cotangent whose mask moves: if a linear op reads y, the mask is applied after the op."""
     return y in b.notes.moving
 
 
 def unless_masked(
     b: RecordEmitter, ct: Value, function: Callable[[Value], Value], depth: int = _DEEPEST
 ) -> Value:
-    """Applies a linear elementwise function to ct.
+    """Applies a linear elementwise function to the cotangent ct.
 
-    If ct has a mask that moves, applies the function to the unmasked cotangent, and the mask to the result.
+    If `moves(b, ct)`, applies the function to the unmasked cotangent instead, and then masks the result. If several
+    masks are nested, treats at most `depth` of them in this way.
     """
     mask = masked(ct) if depth and moves(b, ct) else None
     if mask is None:
@@ -86,9 +90,9 @@ def unless_masked(
 
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
-    """Returns fewer terms with the same sum: terms with one mask predicate are added first, and then masked once."""
-    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # no masks
-        return terms
+    """Returns fewer terms with the same sum: terms whose masks have the same predicate are added, then masked once."""
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):
+        return terms  # no term is masked
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
     for y in terms:
         if depth and (mask := masked(y)) is not None:
@@ -105,7 +109,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
             elif (one := z if x is None else x) is not None:
                 y = apply_mask(b, replace(mask, x=one), moves(b, y))
         summands.append(y)
-    # `masked` does not recognize a zero of dynamic shape, so a mask with such a zero stays.
+    # `masked` does not recognize a zero of dynamic shape, so terms with such a zero are returned as they are.
     if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
         own = [in_shape(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
         either = functools.reduce(b.or_, own)
@@ -131,19 +135,19 @@ def mask_of(b: RecordEmitter, y: Value) -> Value | None:
 
 
 def in_shape(b: RecordEmitter, scalar: Value, like: Value) -> Value:
-    """A scalar broadcast to the shape of `like`; any other value unchanged."""
+    """`scalar`, broadcast to the shape of `like`. If it has the rank of `like`, it is returned unchanged."""
     return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Value]) -> None:
-    """Records which inputs have cotangents that an op outside of the transposed graph may multiply by infinity."""
+    """Records the inputs whose cotangents an op outside of the transposed graph may multiply by an infinite slope."""
     b.notes.steep = set(inputs)
 
 
 def reached(b: RecordEmitter, ct: Value) -> Value:
     """A predicate that is true where no mask sets the cotangent to zero. It has the cotangent's shape.
 
-    Without masks, the predicate is constant, or a constant that is broadcast.
+    If there is no mask, the predicate is the constant true, broadcast if the shape is dynamic.
     """
     mask = mask_of(b, ct)
     if mask is None:
@@ -153,7 +157,7 @@ def reached(b: RecordEmitter, ct: Value) -> Value:
 
 
 def is_everywhere(reached: Value) -> bool:
-    """Whether a result of `reached` is true everywhere."""
+    """Whether a predicate that the function `reached` returned is the constant true, perhaps broadcast."""
     while (scalar := defined_by(reached, "stablehlo.broadcast_in_dim")) is not None:
         (reached,) = scalar.operands
     return defined_by(reached, "stablehlo.constant") is not None
@@ -165,7 +169,7 @@ def everywhere(b: RecordEmitter, reached: Value) -> Value:
 
 
 def mask_with(b: RecordEmitter, where: Value, ct: Value) -> Value:
-    """Masks a cotangent: sets it to zero where the predicate `where` is false. The mask may move behind other ops."""
+    """Masks a cotangent: sets it to zero where the predicate `where` is false. The mask moves (see `apply_mask`)."""
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
@@ -175,7 +179,7 @@ def add(b: RecordEmitter, terms: Iterable[Value]) -> Value:
 
 
 def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
-    """select(predicate, x, y). If x and y have the same mask, it is applied to the result instead."""
+    """select(predicate, x, y). If x and y have the same mask, selects between the unmasked values, then masks once."""
     mask, other = masked(x), masked(y)
     if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
         return b.select(predicate, x, y)
@@ -185,8 +189,8 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
     """Whether one of the elementwise linear ops that compute the tangent `branch` may have an infinite slope.
 
-    Also true if `branch` depends on an input in `steep`, whose cotangent an op outside of the graph may multiply by an
-    infinite slope.
+    Also true if there are more than `_REACH` of these ops, or if `branch` depends on an input in `steep`, because an op
+    outside of the graph may multiply the cotangent of such an input by an infinite slope.
     """
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep
@@ -217,7 +221,8 @@ def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
 def _may_be_infinite(slope: Value) -> bool:
     """Whether some elements of a slope may be infinite while others are finite.
 
-    A broadcast scalar counts as finite, because if it is infinite, all elements are, also those that a mask keeps.
+    A broadcast scalar counts as finite: if it is infinite, so are all elements, even those that a mask keeps. True if
+    the slope is computed by more than `_REACH` ops, because not all of them are examined.
     """
     waiting, seen = [slope], set[Definition]()
     while waiting:
@@ -241,7 +246,7 @@ def _may_be_infinite(slope: Value) -> bool:
 
 
 def _may_be_zero(x: Value) -> bool:
-    """Whether some elements of a divisor may be zero while others are not. False for constants and broadcasts."""
+    """Whether some elements of a divisor may be zero and others not. Assumes that this is false for constants."""
     return x.definition is None or x.definition.name not in (
         "stablehlo.constant",
         "stablehlo.broadcast_in_dim",

@@ -45,7 +45,10 @@ def triangle(b: StablehloOps[V, Never], x: V, lower: bool, strict: bool = False)
 
 
 def compare_places(b: StablehloOps[V, Never], x: V, direction: str) -> V:
-    """A mask with the shape of x that is true where the row number is `direction`, such as GT, the column number."""
+    """Compares the row index with the column index of each element of x. Returns a mask with the shape of x.
+
+    For example, the mask for the direction GT is true below the diagonal.
+    """
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
     return b.compare(row, column, direction)
@@ -58,7 +61,7 @@ def matrix_product(b: StablehloOps[V, Never], x: V, y: V) -> V:
 
 
 def highest() -> dict[str, ir.Attribute]:
-    """The attribute of a contraction at the highest precision."""
+    """The attributes of a `dot_general` that is computed at the highest precision."""
     return {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
 
 
@@ -95,7 +98,7 @@ def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
 
 
 def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
-    """Flags of the elements of `size` that are at most the margin.
+    """A mask that is true where an element of `size` is at most the margin.
 
     `margin` has one number for each matrix or vector in `size`.
     """
@@ -132,15 +135,15 @@ def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
 
 
 def successive(b: StablehloOps[V, Never], flags: V, like: V) -> tuple[V, V, V]:
-    """For each vector of flags, returns two one-hot vectors and a matrix.
+    """For each vector of flags, returns two one-hot vectors and a matrix of flags.
 
-    The vectors mark the first and the last true flag. The matrix has true in row i and column j if flags i and j are
-    true and no flag between them is. The matrices have the shape of `like`.
+    The vectors mark the first and the last true flag. The matrix is true in row i and column j if j is the next true
+    flag after the true flag i. The matrices have the shape of `like`, and the vectors have its element type.
     """
     last, of = rank(flags) - 1, element(like)
     ones = b.convert(flags, of)
     before = triangle(b, columns(b, ones, like.type), lower=True)
-    until = b.reduce_sum(before, [last + 1])  # the number of flags up to each one
+    until = b.reduce_sum(before, [last + 1])  # the number of true flags up to and including each flag
     count = b.reduce_sum(ones, [last])
     first = b.and_(flags, b.compare(until, b.constant(1, until), "EQ"))
     final = b.and_(flags, b.compare(until, b.broadcast_in_dim(count, range(last), until.type), "EQ"))
@@ -175,7 +178,7 @@ def unit_lower(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def without_last(b: StablehloOps[V, Never], x: V) -> V:
-    """The square matrices in x, with the element in the last row and column replaced by 1."""
+    """The square matrices in x, but 1 replaces the element in the last row and column."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     places = b.add(*(b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1)))
     return b.select(b.compare(places, b.constant(2 * shape(x)[-1] - 2, integer), "EQ"), b.constant(1, x), x)
@@ -238,7 +241,7 @@ def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
     return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
 
 
-@functools.cache  # the builder caches a region by the function that fills it
+@functools.cache  # returns the same functions again, by which the builder caches regions
 def _exchange(
     numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:

@@ -10,8 +10,8 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
     """polygamma(n, x) for n >= 1.
 
-    For negative x, uses the reflection formula, because the expansion of `chlo.polygamma` is wrong for negative x. To
-    compute cot(pi x), subtracts the nearest integer from x first, so that the poles are exact.
+    For negative x, uses the reflection formula (`of_cotangent`), because the expansion of `chlo.polygamma` is wrong
+    there. Subtracts the nearest integer from x before it computes cot(pi x), so that the poles are exact.
     """
     is_left = b.compare(x, b.zeros_like(x), "LT")
     left = b.select(is_left, x, b.constant(-0.5, x))
@@ -31,8 +31,8 @@ def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
 def of_cotangent(n: int) -> list[float]:
     """The coefficients c of polygamma(n, x) = (-1)^n polygamma(n, 1 - x) + sum_k c_k cot(pi x)^k, DLMF 5.15.6.
 
-    The sum is minus pi times the n-th derivative of cot(pi x). All its terms have the same sign, and every second term
-    is zero.
+    The sum is minus pi times the n-th derivative of cot(pi x). Every second coefficient is zero, and the others have
+    the same sign.
     """
     coefficients = [0.0, -pi]
     for _ in range(n):

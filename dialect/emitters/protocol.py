@@ -1,13 +1,13 @@
 """`Emits`: the methods that all emitters have, whether they emit graph records or MLIR operations.
 
     Emits[V, N]             emit, emit_all, size                 the protocol
-      Elementwise[V, N]     add, multiply, compare, ...          methods that emit one op each, for both carriers
+      Elementwise[V, N]     add, multiply, compare, ...          methods that emit one op each
         StablehloOps[V, N]  reshape, reduce, dot_general, ...
-    Builder                 emits records into a graph           the carriers
-    IrEmitter               emits operations at a place in MLIR
+    Builder                 emits records into a graph           implementations of the protocol
+    IrEmitter               emits MLIR operations at an insertion point
 
-Most rules and passes take an emitter for one carrier. `StablehloBuilder` emits `Value`s of a graph. `IrEmitter` emits
-`IrValue`s, and also accepts Python numbers as operands. A function for both carriers takes `StablehloOps[V, Never]`.
+Most rules and passes take one kind of emitter. `StablehloBuilder` emits `Value`s of a graph. `IrEmitter` emits
+`IrValue`s, and also accepts Python numbers as operands. A function for both kinds takes `StablehloOps[V, Never]`.
 """
 
 from abc import abstractmethod
@@ -25,7 +25,7 @@ V = TypeVar("V", bound=Typed)
 """The type of the values that an emitter emits."""
 
 N = TypeVar("N", contravariant=True)
-"""The type of operands that are not values: `float` for an emitter that accepts numbers, otherwise `Never`."""
+"""The type of operands that are not of type V: `float` for an emitter that accepts numbers, otherwise `Never`."""
 
 Dims = Sequence[int] | NDArray[np.int64]
 """A list of integers, such as indices of dimensions, or one start index for each dimension."""

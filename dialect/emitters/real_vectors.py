@@ -22,7 +22,7 @@ def reals(x: Value) -> int:
 
 
 def real_type(like: Sequence[Value], sizes: Sequence[int]) -> ir.RankedTensorType:
-    """The type of a tensor of shape `sizes` that holds real numbers of the arrays in `like`."""
+    """The type of a tensor of shape `sizes` whose elements are real numbers of the precision of `like[0]`."""
     own = element(like[0])
     return with_element(with_shape(like[0].type, sizes), own.element_type if is_complex(like[0]) else own)
 
@@ -30,7 +30,7 @@ def real_type(like: Sequence[Value], sizes: Sequence[int]) -> ir.RankedTensorTyp
 def flattened(b: StablehloBuilder, values: Sequence[Value], batch: Sequence[int] = ()) -> Value:
     """Concatenates the real numbers of all values along one dimension.
 
-    Each value begins with the batch dimensions `batch`; the result has these dimensions, too.
+    The first dimensions of each value are batch dimensions of the sizes `batch`. The result has them, too.
     """
     count, parts = prod(batch), list[Value]()
     for v in values:

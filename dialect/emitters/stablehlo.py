@@ -8,9 +8,9 @@ from tiduc.dialect.graph.graph import Value
 
 
 class StablehloBuilder(RecordEmitter):
-    """Emits StableHLO and CHLO ops into a graph. `sum` adds masked terms before it masks them (`masks.py`)."""
+    """Emits StableHLO and CHLO ops into a graph. `sum` uses few selects for terms that are masked (see `masks.py`)."""
 
     def sum(self, terms: Iterable[Value]) -> Value:
-        """The sum of values of one type. Terms with the same mask predicate are added first, and then masked once."""
+        """The sum of values of one type. Terms whose masks have the same predicate are added, and then masked once."""
         terms = list(terms)
         return super().sum(add_masked(self, terms)) if len(terms) > 1 else terms[0]

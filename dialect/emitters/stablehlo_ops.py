@@ -45,7 +45,7 @@ def _contraction(
     contracting: tuple[tuple[int, ...], ...],
     given: tuple[tuple[str, ir.Attribute], ...],
 ) -> tuple[ir.Type, dict[str, ir.Attribute]]:
-    """The result type of a `dot_general`, and its attributes: `given` and the dimension numbers."""
+    """The result type of a `dot_general`, and the attributes of the op: `given` and the dimension numbers."""
     of_x, of_y = zip(batching, contracting, strict=True)
     sizes = [sizes_in(x_type)[i] for i in of_x[0]]
     for type_, taken in ((x_type, of_x), (y_type, of_y)):
@@ -59,12 +59,12 @@ def _contraction(
 class StablehloOps(Elementwise[V, N]):
     """Emits StableHLO and CHLO ops. Tangents are tensors of float or complex elements."""
 
-    # ---- the vector space -------------------------------------------------------------------------------------
+    # ---- tangents form a vector space -------------------------------------------------------------------------
 
     @staticmethod
     @functools.cache
     def tangent_type(type_: ir.Type) -> ir.Type | None:
-        """The tangent type: `type_` itself if its elements are float or complex, else None.
+        """The tangent type: `type_` itself if its elements are float (except f8E8M0FNU) or complex, else None.
 
         Raises `Unsupported` for floats outside a ranked tensor, and for complex types that StableHLO lacks.
         """
@@ -89,7 +89,7 @@ class StablehloOps(Elementwise[V, N]):
     def zeros_like(self, x: V) -> V:
         return self.constant(0, x)
 
-    # ---- constants --------------------------------------------------------------------------------------------
+    # ---- these methods emit constants -------------------------------------------------------------------------
 
     def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
         """A constant with the type and sizes of `like`, which is a tensor type or a value.
@@ -117,7 +117,7 @@ class StablehloOps(Elementwise[V, N]):
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": i64(dimension)})
 
-    # ---- shapes -----------------------------------------------------------------------------------------------
+    # ---- these ops move elements, but do not change them ------------------------------------------------------
 
     def broadcast_in_dim(self, x: V, dimensions: Dims, like: V | ir.Type | list[Extent]) -> V:
         """x broadcast; dimension i of x becomes dimension `dimensions[i]` of the result.
@@ -172,8 +172,8 @@ class StablehloOps(Elementwise[V, N]):
     def reshape(self, x: V, sizes: Sequence[Extent]) -> V:
         """x reshaped to these sizes; x itself if it has them.
 
-        If x is the result of a reshape, the two reshapes are not composed here: a rule that linearizes an expansion
-        knows the tangent of x, but not the tangent of the first reshape's operand. Merging composes them later.
+        If x is itself a reshape of z, reshapes x, not z, because some derivative rules know the tangent of x but not
+        that of z. The identities in `dialect/facts/identities.py` compose the two reshapes later.
         """
         type_ = with_shape(x.type, sizes)
         if is_dynamic(type_) or is_dynamic(x.type):
@@ -206,7 +206,7 @@ class StablehloOps(Elementwise[V, N]):
             return x
         return self.emit("stablehlo.transpose", (x,), permuted(x.type, order), along("permutation", order))
 
-    # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
+    # ---- these ops combine or select elements -------------------------------------------------------------------
 
     def reduce(self, x: V, init: V, dimensions: Dims, reducer: str = "stablehlo.add") -> V:
         """x reduced along the dimensions by the op named `reducer`, starting with `init`."""
@@ -243,7 +243,7 @@ class StablehloOps(Elementwise[V, N]):
         return self.emit("stablehlo.dot_general", (x, y), type_, given)
 
     def dynamic_slice(self, x: V, start: Sequence[V], sizes: Sequence[int]) -> V:
-        """The slice of x of these sizes at `start`.
+        """The slice of x that has these sizes and begins at `start`.
 
         The scalars in `start` are clamped, so that the slice is in bounds.
         """
@@ -251,7 +251,7 @@ class StablehloOps(Elementwise[V, N]):
         return self.emit("stablehlo.dynamic_slice", (x, *start), with_shape(x.type, sizes), attributes)
 
     def dynamic_update_slice(self, x: V, update: V, start: Sequence[V]) -> V:
-        """x with `update` written at `start`, which is clamped as in `dynamic_slice`."""
+        """A copy of x in which `update` replaces the slice at `start`, which is clamped as in `dynamic_slice`."""
         return self.emit("stablehlo.dynamic_update_slice", (x, update, *start), x.type)
 
     def gather(
@@ -302,7 +302,7 @@ class RecordEmitter(StablehloOps[Value, Never], Sizes):
     """Emits StableHLO and CHLO ops into a graph."""
 
     def conj(self, x: Value) -> Value:
-        """The conjugate of x as one CHLO op, which identities can match. Lowering expands the op."""
+        """The conjugate of a complex x as one CHLO op, which identities can match; x itself if it is not complex."""
         return self.emit("chlo.conj", (x,), x.type) if is_complex(x) else x
 
 

@@ -18,7 +18,7 @@ def reduce_window(
     window: Window,
     fill: Fill,
 ) -> tuple[V, ...]:
-    """Emits a `reduce_window`, whose body `fill` emits. Returns the results of the op."""
+    """Emits a `reduce_window`, and returns its results. `fill` emits the body of the op."""
     sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
     types = [with_shape(x.type, sizes) for x in inputs]
     return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])
@@ -33,7 +33,7 @@ def convolution(
     groups: tuple[int, int],
     precision: ir.ArrayAttr | None,
 ) -> Value:
-    """x convolved with the kernel w; `groups` are the feature group count and the batch group count."""
+    """x convolved with the kernel w. `groups` are the feature group count and the batch group count."""
     places = window.outputs([shape(x)[d] for d in layout.input[2:]])
     sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
     attributes = {

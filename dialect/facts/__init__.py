@@ -1,1 +1,1 @@
-"""Facts that depend on more than an op's name: identities, formulas, windows, costs, calls of LAPACK."""
+"""Facts about ops that depend on more than the op's name: identities, windows, costs, and calls of LAPACK."""

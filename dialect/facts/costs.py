@@ -32,7 +32,7 @@ def seconds(op: Definition) -> float:
 
 
 def computed(op: Definition) -> tuple[int, int] | None:
-    """The number of transcendental evaluations, and the number of other FLOPs, in one run of an op. None if unknown."""
+    """Counts the transcendental evaluations, and the other FLOPs, in one run of an op. None if they are unknown."""
     flops = traits_of(op.name).flops
     if flops == "function":
         return _real_size(op.result), 0
@@ -43,11 +43,11 @@ def computed(op: Definition) -> tuple[int, int] | None:
     return None if flops == "?" else (0, 0)
 
 
-# ---- sizes -------------------------------------------------------------------------------------------------------
+# ---- a dynamic dimension counts as one element -------------------------------------------------------------------
 
 
 def _sizes(x: Value) -> tuple[int, ...]:
-    """The sizes of a tensor; a dynamic dimension counts as 1."""
+    """The sizes of a tensor, with 1 for each dynamic dimension. () for other values."""
     return tuple([n if n != DYNAMIC else 1 for n in _known_sizes(x)])
 
 
@@ -66,7 +66,7 @@ def size(x: Value) -> int:
 
 
 def size_in_bytes(x: Typed) -> int:
-    """The bytes of a tensor, or 0 for other values. A dynamic dimension counts as 1."""
+    """The bytes of a tensor, where a dynamic dimension counts as 1. 0 if the value is not a ranked tensor."""
     return _static_bytes(x.type)
 
 
@@ -78,7 +78,7 @@ def _static_bytes(type_: ir.Type) -> int:
 
 @functools.cache
 def stored_bytes(type_: ir.RankedTensorType) -> int | None:
-    """The bytes of a tensor type; None for a dynamic shape."""
+    """The bytes of a tensor of this type. None if the shape is dynamic."""
     if not type_.has_static_shape:
         return None
     return math.prod(sizes_in(type_)) * element_bytes(type_)
@@ -90,7 +90,7 @@ def _is_float(x: Value) -> bool:
 
 
 def _complex(x: Value, of_complex: int) -> int:
-    """The number of real operations per operation on an element of x: `of_complex` if x is complex, else 1."""
+    """The number of real operations that an operation on one element of x takes: `of_complex` for complex x, else 1."""
     return of_complex if isinstance(getattr(x.type, "element_type", None), ir.ComplexType) else 1
 
 
@@ -118,11 +118,11 @@ def moved(op: Definition) -> int:
     return written + sum(map(size_in_bytes, op.operands))
 
 
-# ---- formulas ----------------------------------------------------------------------------------------------------
+# ---- these functions count the FLOPs of ops ----------------------------------------------------------------------
 
 
 def _body(op: Definition) -> int:
-    """The number of float operations in an op's region, which computes with scalars."""
+    """The number of float operations in an op's regions, which compute with scalars."""
     count = 0
     for region in op.regions:
         for block in region.blocks:

@@ -1,16 +1,16 @@
-"""Algebraic identities that merging and lowering apply: a table from an op to a cheaper equal value or op.
+"""Algebraic identities: functions that replace an op by an equal value, or by an equal op that is cheaper.
 
     multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
-    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
-    broadcast_in_dim, reshape (splat) -> splat      two reshapes, transposes or broadcasts in a row -> one
+    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert x to itself -> x
+    broadcast_in_dim, reshape (splat) -> splat      reshape (reshape x), ... -> one reshape, transpose or broadcast
     convert (splat of integers) to floats -> splat
     real, imag (complex x, y) -> x, y              complex (real z), (imag z) -> z
     complex (real z), (negate (imag z)) -> conj z  conj (conj z) -> z
     add (complex x, 0), (complex 0, y) -> complex x, y
-    dot_general x, 1 -> broadcast_in_dim x, where no dimension is contracted
+    dot_general x, ones -> broadcast_in_dim x, if no dimension is contracted
 
 All identities are exact, with one exception: `x + 0 -> x` gives -0 for x = -0, where the sum is +0. `x * 0` stays,
-because it is NaN where x is not finite.
+because it is NaN if x is not finite.
 """
 
 import functools
@@ -38,17 +38,17 @@ NEUTRAL = {
 Operands = Sequence[Typed]
 Replacement = Typed | AnyOp | None
 Identity = Callable[[Any, Operands], Any]
-"""Maps an op of one result and its current operands to an equal value or a cheaper equal op. None if there is none."""
+"""Maps an op of one result and its operands to an equal value or a cheaper equal op. Returns None if there is none."""
 
 
 def neutral(name: str) -> Callable[[AnyOp, Operands], Replacement]:
-    """The identity for an op in `NEUTRAL`: op(x, neutral element) is x."""
+    """Returns the identity for an op in `NEUTRAL`: op(x, neutral element) is x."""
     number, sides = NEUTRAL[name]
 
     def rule(_: AnyOp, operands: Operands) -> Replacement:
         for side in sides:
             x = operands[side]
-            inner = x.definition if type(x) is Value else definition(x)  # `defined_by`, inlined for speed
+            inner = x.definition if type(x) is Value else definition(x)  # inlines `defined_by` for speed
             if inner is not None and inner.name == "stablehlo.constant":
                 if is_splat_of(inner.attributes["value"], x.type, number):
                     return operands[1 - side]
@@ -81,8 +81,8 @@ def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
 def complex_(op: AnyOp, operands: Operands) -> Replacement:
     """real z + i imag z is z, and real z - i imag z is the conjugate of z.
 
-    Emits the conjugate only in graphs. It is a CHLO op, and passes on functions may run when CHLO ops have already been
-    expanded.
+    Emits the conjugate only in graphs, because it is a CHLO op. Passes on functions may run when CHLO ops have already
+    been expanded.
     """
     real = defined_by(operands[0], "stablehlo.real")
     if real is None or real.operands[0].type != op.result.type:
@@ -141,7 +141,10 @@ def convert(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
-    """A broadcast of x to its own shape is x. A broadcast splat is a larger splat. Two broadcasts compose into one."""
+    """A broadcast of x to its own shape is x. A broadcast of a splat constant is a splat constant.
+
+    A broadcast of a broadcast is one broadcast.
+    """
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
@@ -156,12 +159,15 @@ def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def dynamic_slice(op: AnyOp, operands: Operands) -> Replacement:
-    """A dynamic slice that has the shape of x is x, because start indices are clamped."""
+    """A dynamic slice of x that has the shape of x is x, because start indices are clamped."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
 def reshape(op: AnyOp, operands: Operands) -> Replacement:
-    """A reshape of x to its own shape is x. A reshaped splat constant is a splat constant. Two reshapes become one."""
+    """A reshape of x to its own shape is x. A reshape of a splat constant is a splat constant.
+
+    A reshape of a reshape is one reshape.
+    """
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
@@ -173,7 +179,7 @@ def reshape(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def transpose(op: AnyOp, operands: Operands) -> Replacement:
-    """A transpose of x by the identity permutation is x. Two transposes compose into one."""
+    """A transpose of x by the identity permutation is x. A transpose of a transpose is one transpose."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
@@ -184,9 +190,9 @@ def transpose(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def dot_general(op: AnyOp, operands: Operands) -> Replacement:
-    """If no dimension is contracted, the product of x with ones is x, broadcast.
+    """If no dimension is contracted, the product of x with an array of ones is a broadcast of x.
 
-    Such products occur in derivatives whose seed is 1.
+    Such products occur in derivatives if the cotangent of the output is 1.
     """
     side = 1 if is_ones(operands[0]) else 0 if is_ones(operands[1]) else None
     if side is None:
@@ -222,7 +228,7 @@ IDENTITIES: Mapping[str, Identity] = {
 }
 
 
-# ---- facts about operands and constants -----------------------------------------------------------------------
+# ---- identities ask these questions about constants and dimensions --------------------------------------------
 
 
 @functools.cache
@@ -239,7 +245,7 @@ def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.
 
 @functools.cache
 def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) -> bool:
-    """Whether the attribute of a constant of type `type_` is a splat of `number`. False for quantized types."""
+    """Whether `value`, an attribute of a constant of type `type_`, is a splat of `number`. False if quantized."""
     if not is_splat(value) or value.type != type_:
         return False
     if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
@@ -266,9 +272,9 @@ def _is_filled(x: Typed, number: int) -> bool:
 def widened_splat(
     value: ir.Attribute, narrow: ir.RankedTensorType, wide: ir.RankedTensorType
 ) -> ir.Attribute | None:
-    """The splat `value` of type `narrow`, converted to a splat of type `wide`.
+    """Converts the splat `value` of type `narrow` to a splat of the same number and of type `wide`.
 
-    None if `value` is not a splat of type `narrow`, if it is complex, or if `wide` has a dynamic shape.
+    Returns None if `value` is not a splat of type `narrow`, if it is complex, or if `wide` has a dynamic shape.
     """
     if not is_splat(value) or value.type != narrow:
         return None

@@ -1,7 +1,7 @@
 """The linear-algebra calls that tiduc knows, as JAX exports them for LAPACK, cuSOLVER, hipSOLVER, MAGMA and TPUs.
 
-A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (signatures.py),
-and the letters that its settings accept. Import refuses a call that contradicts its row.
+A row of the table `ROUTINES` has the call targets of a routine, the types of operands and results (signatures.py), and
+the letters that are allowed as values of settings. If a call in an imported program contradicts its row, import fails.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from tiduc.dialect.ops.control_ops import TARGET, call_target
 from tiduc.dialect.ops.ir_types import AnyOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
-"""The names of the attribute with a call's settings. JAX lowers to the first name, and exports the second."""
+"""Names of the attribute that holds a call's settings. JAX's lowering uses the first, and JAX's exports the second."""
 
 
 Setting = bool | int | float | str | ir.Attribute
@@ -26,9 +26,9 @@ Setting = bool | int | float | str | ir.Attribute
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine: its call targets, its signature, and for some settings a string of the letters that they accept.
+    """A routine: its call targets, its signature, and the letters that are allowed as values of some settings.
 
-    The signature may be a function of the settings.
+    The signature is text, or a function that maps the settings of a call to text.
     """
 
     targets: tuple[str, ...]
@@ -41,7 +41,7 @@ class Routine:
 
     @property
     def dimensions(self) -> list[int]:
-        """The number of unbatched dimensions of each operand. It does not depend on settings."""
+        """For each operand, the number of dimensions except batching dimensions. It is the same for all settings."""
         operands, _ = positions(self.signature_for({}))
         return [len(alternatives[0].sizes or ()) for alternatives in operands]
 
@@ -153,7 +153,7 @@ def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -
 
 
 class CallSettings(dict[str, Any]):
-    """The settings of a call. Reading a setting that is missing raises the error that `refuse` returns."""
+    """The settings of a call. If a missing setting is read, raises the error that `refuse(message)` returns."""
 
     def __init__(
         self, attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], refuse: Callable[[str], Exception]
@@ -172,7 +172,10 @@ def _plain(attribute: ir.Attribute) -> Setting:
 
 
 def check_call(op: AnyOp) -> None:
-    """Raises `ParseError` if a call contradicts the row of its target. Calls of other targets are not checked."""
+    """Raises `ParseError` if a call contradicts the row of `ROUTINES` that has its target.
+
+    A call whose target is in no row is not checked.
+    """
     target = call_target(op)
     routine = BY_TARGET.get(target)
     if routine is None:
@@ -185,7 +188,7 @@ def check_call(op: AnyOp) -> None:
 
 
 def _wrong_precision(target: str, op: AnyOp) -> str | None:
-    """A message if the first operand does not have the element type of a LAPACK routine; else None."""
+    """A message if the first operand lacks the element type in the name of a LAPACK routine; else None."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None
     expected = _ELEMENTS[target[len("lapack_")]]
@@ -203,8 +206,8 @@ def lapack_call(
 ) -> dict[str, ir.Attribute]:
     """The attributes of a custom call that runs a LAPACK routine on arrays with `batch` batch dimensions.
 
-    `operands` and `results` are lists of ranks from 0 to 2, without the batch. `settings` is the text of MLIR
-    attributes. LAPACK stores matrices column by column, as the layouts say.
+    `operands` and `results` are lists of ranks from 0 to 2, without batch dimensions. `settings` is the text of MLIR
+    attributes. The layouts say that matrices are stored column by column, because LAPACK requires this.
     """
     (letter,) = (letter for letter, name in _ELEMENTS.items() if name == str(element))
     prefix = f"lapack_{letter}"

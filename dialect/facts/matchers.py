@@ -34,8 +34,8 @@ KEEP_SPLATS = frozenset(
 def compares_equal(op: AnyOp) -> bool:
     """Whether an op compares floating-point numbers by EQ or NE, as gradients of maxima do.
 
-    The operands of such an op must not be recomputed. A compiler may fuse and round a recomputed operand in another
-    way, so that the element that was equal to the maximum would differ from it.
+    The operands of such an op must not be recomputed. A compiler may fuse and round a recomputed operand differently.
+    An element that was equal to the maximum would then differ from the maximum.
     """
     if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
         return False
@@ -56,9 +56,9 @@ def splat(x: Typed) -> float | None:
 
 
 def _converted(op: AnyOp) -> float | None:
-    """The value of all elements of the result of a `convert`; None if it is unknown.
+    """The value of all elements of the result of a `convert`. None if it is unknown.
 
-    Also None for conversions between floats to fewer than 16 bits, because their overflow is not always infinite.
+    Also None if floats are converted to floats of fewer than 16 bits, because overflow does not always give infinity.
     """
     x, of = op.results[0], _moved(op.operands[0])
     scalar = ir.RankedTensorType.get([], x.type.element_type)
@@ -73,9 +73,9 @@ def _converted(op: AnyOp) -> float | None:
 
 
 def _moved(x: Typed) -> Typed:
-    """Follows x back through ops in `KEEP_SPLATS`, and returns the value where the chain starts.
+    """Follows x back through ops in `KEEP_SPLATS`, and returns the operand of the first of these ops.
 
-    If this value is a splat, x is a splat of the same number.
+    If the returned value is a splat, x is a splat of the same number. Returns x itself if no such op computes x.
     """
     while (op := definition(x)) is not None and op.name in KEEP_SPLATS:
         x = op.operands[0]
@@ -83,7 +83,7 @@ def _moved(x: Typed) -> Typed:
 
 
 def logistic(op: AnyOp) -> Typed | None:
-    """z, if op is the quotient 1 / (1 + exp z); else None."""
+    """Returns z if the divide `op` computes 1 / (1 + exp z), else None."""
     one, below = op.operands
     total = defined_by(below, "stablehlo.add")
     if total is None or splat(one) != 1:
@@ -97,9 +97,9 @@ def logistic(op: AnyOp) -> Typed | None:
 
 
 def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
-    """The tuple (u, v, u - v) if op is the sum max(u, v) + log1p(exp(-|u - v|)); else None.
+    """Returns (u, v, u - v) if the add `op` computes max(u, v) + log1p(exp(-|u - v|)), else None.
 
-    If v is 0, as in softplus, the op may use u instead of u - v.
+    If u or v is 0, as in softplus, the program may use the other one instead of u - v.
     """
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := defined_by(x, "stablehlo.maximum")) is None:
@@ -121,7 +121,7 @@ def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
 
 
 def guards_call(op: AnyOp) -> bool:
-    """Whether a select replaces a result of a custom call by NaN if another result of the call reports failure.
+    """Whether the select `op` replaces a result of a custom call by NaN if another result of the call reports failure.
 
     JAX exports such a select with each factorization.
     """

@@ -1,10 +1,10 @@
-"""rates: the speed at which a machine moves memory and computes. Estimates of time use these rates.
+"""rates: how fast a machine moves data and computes. Estimates of time use these rates.
 
     {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 2e5}        per second
 
 `tiduc calibrate` measures the rates of a machine and writes such a file; a user may also write one by hand. The
 environment variable TIDUC_COSTS names the file. If the variable is not set, the rates are those of one core of a
-current CPU, whatever the machine, so that every machine plans a program in the same way.
+current CPU. They do not depend on the machine, so that tiduc compiles a program in the same way on every machine.
 """
 
 import functools
@@ -21,9 +21,9 @@ VARIABLE = "TIDUC_COSTS"
 
 @dataclass(frozen=True)
 class Rates:
-    """The numbers of bytes moved, FLOPs, evaluations of transcendental functions, and op launches per second.
+    """How many bytes a machine moves, and how many FLOPs and transcendental functions it computes, per second.
 
-    `launches` is the rate at which the host launches the ops of a loop.
+    `launches` is how many ops of a loop the host launches per second.
     """
 
     bytes: float = 1e10
@@ -44,7 +44,7 @@ def rates() -> Rates:
 
 
 def given_rates() -> Rates | None:
-    """The rates in the file that TIDUC_COSTS names; None if the variable is not set.
+    """The rates in the file that TIDUC_COSTS names; None if the variable is not set or empty.
 
     Raises `RequestError` for an invalid file.
     """
@@ -74,5 +74,5 @@ def _is_rate(x: object) -> bool:
 
 
 def as_json(measured: Rates) -> str:
-    """The text of a file that TIDUC_COSTS can name."""
+    """The rates as the text of a file, as TIDUC_COSTS requires."""
     return json.dumps(asdict(measured), indent=2) + "\n"

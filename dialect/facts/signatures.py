@@ -7,11 +7,12 @@ A signature gives the types of operands and results, with letters for sizes:
 All operands and results share leading batching dimensions, which a signature omits. A type without brackets is a
 scalar without batching dimensions. "|" separates alternatives.
 
-    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; one determines the others
-    sizes       k: min(m, n); u: m or k; v: n or k; r: at most k; s: at most n;
+    elements    T: any float or complex type; R: a float type; C: a complex type; E: any type
+    sizes       k: min(m, n); u: m or k; v: n or k; r: at most k; s: at most n; n-1: n - 1, at least 0;
                 p: m, or n if the call applies its matrix from the right; other letters: any size
 
-A letter denotes one size throughout a call. A dynamic size matches every size.
+The element type of the first such operand determines the others: if T is complex<f32>, R is f32. A letter for a size
+denotes one size throughout a call, except u and v. A dynamic size matches every size.
 """
 
 import functools
@@ -58,10 +59,10 @@ def _positions(text: str) -> tuple[Position, ...]:
 
 
 def contradiction(signature: str, op: AnyOp, from_right: bool = False) -> str | None:
-    """A message that says how a call contradicts a signature; None if its operands and results match the signature.
+    """Says how a call contradicts a signature; None if the call's operands and results match the signature.
 
-    `from_right` says that the call applies its matrix from the right. Operands that hold the shapes of results are not
-    part of a signature, and are ignored.
+    `from_right` says that the call applies its matrix from the right. A signature does not contain operands that hold
+    the shapes of results, so they are ignored.
     """
     sizes, both = _Sizes(), positions(signature)
     given = len(op.operands) - _shape_operands(op)
@@ -92,14 +93,14 @@ def _shape_operands(op: AnyOp) -> int:
 
 @dataclass
 class _Sizes:
-    """The element type, the batching dimensions and the sizes that follow from the types that were matched so far."""
+    """The element type, the batching dimensions and the sizes that the types matched so far determine."""
 
     base: Any = None
     batch: tuple[int, ...] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, type_: ir.RankedTensorType, shape: Shape) -> bool:
-        """Whether the type matches `shape`. If it does, records the element type and the sizes that it determines."""
+        """Whether the type matches `shape`. If so, records the element type and the sizes that the type determines."""
         sizes = sizes_in(type_)
         if shape.sizes is None:
             return not sizes and self._is_of(type_.element_type, shape.element)
@@ -129,7 +130,7 @@ class _Sizes:
         return name == "E" or isinstance(type_, kinds[name])
 
     def _element(self, name: str) -> Any | None:
-        """The element type that a letter or a type's name stands for. None for a letter that is not determined yet."""
+        """The element type for a letter or a type's name. None for a letter if no type has been matched yet."""
         if name not in ("E", "T", "R", "C"):
             return ir.Type.parse(name)
         if self.base is None or name in "ET":

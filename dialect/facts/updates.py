@@ -1,7 +1,7 @@
-"""updates: which ops write into an array in place if no other op reads the array.
+"""updates: finds ops that can write into an array in place if no other op reads the array.
 
-dynamic_update_slice x, u, i            writes into x
-add x, (dynamic_update_slice 0, u, i)   writes into x, because lowering replaces both ops by one update
+dynamic_update_slice x, u, i            can write into x
+add x, (dynamic_update_slice 0, u, i)   can write into x, because lowering replaces both ops by one update
 """
 
 from tiduc.dialect.facts.identities import is_zeros
@@ -10,7 +10,10 @@ from tiduc.dialect.ops.traits import UPDATES
 
 
 def updated(op: Definition) -> Value | None:
-    """The array into which an op writes in place if no other op reads the array. None for any other op."""
+    """Returns the array into which an op can write in place if no other op reads the array.
+
+    Returns None for an op that cannot write in place.
+    """
     if op.name in UPDATES:
         return op.operands[0]
     if op.name == "stablehlo.add":

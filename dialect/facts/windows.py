@@ -1,4 +1,7 @@
-"""The windows of `reduce_window`, `select_and_scatter` and `convolution`: shapes of results, and transposed windows."""
+"""Computes the shapes of the results of windowed ops, and the windows of the transposes of these ops.
+
+The windowed ops are `reduce_window`, `select_and_scatter` and `convolution`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +24,8 @@ Numbers = tuple[int, ...]
 class Window:
     """A window that moves over an array. Each field has one entry per dimension.
 
-    Offset j of the window at position o covers element i if o * stride + j * dilation = i * base + low. `base` and
-    `dilation` are the dilations of the array and of the window.
+    `base` and `dilation` are the dilations of the array and of the window. `low` and `high` are the array's paddings.
+    Offset j of the window at position o covers element i if o * stride + j * dilation = i * base + low.
     """
 
     sizes: Numbers
@@ -39,7 +42,7 @@ class Window:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of a reduce_window."""
+        """The attributes of a `reduce_window` op with this window."""
         return {
             "window_dimensions": dims(self.sizes),
             "window_strides": dims(self.strides),
@@ -59,26 +62,27 @@ class Window:
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The window of the transposed op. It moves over an array of sizes `places`, the results of the op.
+        """The window of the transposed op, which moves over the results of the op. `places` are the results' sizes.
 
-        It has one position for each element of an array of `sizes`, which must be positive. With j' = size - 1 - j,
-        which reverses a kernel, stride and base exchange roles: i * base + j' * dilation = o * stride + (size - 1) *
-        dilation - low. The high padding makes the last element the last position, so that elements after the last
-        stride have positions, too.
+        It has one position for each element of the op's operand, an array of the positive sizes `sizes`. Let
+        j' = size - 1 - j reverse the window. Then i * base + j' * dilation = o * stride + (size - 1) * dilation - low,
+        so stride and base exchange roles, and the new low padding is (size - 1) * dilation - low. The high padding is
+        chosen so that even an operand's element that no window covers has a position.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
 
     def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """A window of the sizes `places` that moves over an array of `sizes`. It has one position per offset j.
+        """A window of the sizes `places` that moves over an array of sizes `sizes`. It has one position per offset j.
 
-        It computes the gradient of a kernel, from the array and the gradient of the result.
+        A convolution of the array with this window, where the gradient of the result is the kernel, gives the gradient
+        of the original kernel.
         """
         turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
         return turned.ending(sizes, self.sizes)
 
     def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """This window, with high padding such that it has exactly `places` positions over an array of these sizes."""
+        """This window with other high padding, so that it has `places` positions over an array of these sizes."""
         plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
         ends = zip(places, self.strides, self.extent, plain, strict=True)
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
@@ -90,12 +94,12 @@ class Window:
 
     @property
     def tiles(self) -> bool:
-        """Whether the window's positions partition the array: strides equal sizes, without dilation and padding."""
+        """Whether neighbouring windows touch, but do not overlap: strides equal sizes, without dilation and padding."""
         bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
         return bare and self.strides == self.sizes == tuple(self.extent)
 
     def cumulative(self, sizes: Sequence[int]) -> int | None:
-        """The dimension along which this window is cumulative, forwards or backwards; None for any other window.
+        """The dimension along which this window is cumulative; None if it is not cumulative.
 
         At position o, a cumulative window covers all elements up to o, or all elements from o on.
         """
@@ -112,7 +116,7 @@ class Window:
         )
 
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
-        """Whether the window may cover no element at some position. The test is quick, and has false positives."""
+        """Whether the window may cover no element at some position. May be true even if it always covers one."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
         holes = any(
             a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
@@ -137,7 +141,7 @@ class Window:
 
 
 def _places(size: int, extent: int, stride: int) -> int:
-    """The number of positions of a window along a dimension. A dynamic dimension is assumed to have at least one."""
+    """The number of positions of a window along a dimension. Assumes at least one if the dimension is dynamic."""
     if isinstance(size, Size):
         return (size - extent) // stride + 1
     return max(0, (size - extent) // stride + 1) if size > 0 else 0
@@ -151,7 +155,7 @@ def dilated(size: int, by: int) -> int:
 
 
 def window_of(op: AnyOp) -> Window:
-    """The window of a reduce_window or select_and_scatter."""
+    """The window of a `reduce_window` or `select_and_scatter` op."""
     names = "window_strides", "base_dilations", "window_dilations"
     given = "window_dimensions" in op.attributes  # select_and_scatter has windows of one element by default
     sizes = tuple(op.attributes["window_dimensions"]) if given else (1,) * len(shape(op.operands[0]))
@@ -159,7 +163,7 @@ def window_of(op: AnyOp) -> Window:
 
 
 def window_of_convolution(op: AnyOp) -> Window:
-    """The window of a convolution: its kernel, over the spatial dimensions."""
+    """The window of a convolution. It has the spatial dimensions of the kernel."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = tuple(size_of(op.operands[1], d) for d in numbers.kernel_spatial_dimensions)
     return _window(op.attributes, sizes, ("window_strides", "lhs_dilation", "rhs_dilation"))
@@ -219,7 +223,7 @@ def group_counts(op: AnyOp) -> tuple[int, int]:
 
 
 def reversal(op: AnyOp) -> list[bool]:
-    """Whether a convolution's window is reversed, for each spatial dimension."""
+    """For each spatial dimension of a convolution, whether the window is reversed along it."""
     if "window_reversal" in op.attributes:
         return list(op.attributes["window_reversal"])
     return [False] * (op.operands[0].type.rank - 2)

@@ -1,1 +1,1 @@
-"""Graphs as Python records, the view that resolves references between graphs, and searches in graphs and modules."""
+"""Graphs as Python records, references between graphs, and searches in graphs and MLIR modules."""

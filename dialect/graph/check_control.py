@@ -22,7 +22,7 @@ from tiduc.dialect.ops.control_ops import (
 
 
 class GraphsByName(Protocol):
-    """Looks up graphs by name, as a view does."""
+    """Has a method that finds a graph by its name, as a view does."""
 
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
         """The graph with this name. Raises `ResolveError` if there is none."""
@@ -86,7 +86,7 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
 def check_calls(view: GraphsByName, graph: Graph, known: set[str]) -> None:
     """Raises `ResolveError` if this graph, or one that it calls directly or indirectly, is recursive.
 
-    `known` is the set of the names of graphs that have been checked. Adds the graphs that it checks.
+    `known` holds the names of graphs that have already been checked. The function adds the names of those it checks.
     """
     under_way = {graph.name: _called(graph)}  # the current call path: each graph calls the next one
     while under_way:

@@ -11,13 +11,13 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 _T = TypeVar("_T")
 
 RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
-"""Ops that keep the elements of an array and their order."""
+"""Ops whose result has the same elements as the operand, in the same order."""
 
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
-    """Yields all items that can be reached from `starts`, where `following(x)` are the successors of item x.
+    """Yields `starts`, the items `following(x)` for each yielded item x, and so on.
 
-    Also yields the starts. Each item is yielded once, in no particular order.
+    Yields each item once, in no particular order.
     """
     waiting, seen = list(starts), set[_T]()
     while waiting:
@@ -34,14 +34,14 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that the op which computes x reads. Empty for a block argument."""
+    """The values that are read by the op that computes x. () if x is a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
 def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[[IrOp], bool]) -> bool:
-    """Whether x is the result of an op for which `wanted` is true, or is computed from one by ops in `through`.
+    """Whether x is the result of an op for which `wanted` is true, or is computed from such a result.
 
-    Only ops for which `through` is true are followed to their operands.
+    The search goes from an op to its operands only if `through` is true for the op.
     """
 
     def followed(y: IrValue) -> Iterable[IrValue]:
@@ -53,9 +53,9 @@ def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[
 
 
 def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
-    """Whether x is computed only from results of ops whose names are in `sources`, such as constants.
+    """Whether x is computed only from results of ops whose names are in `sources`, by default constants.
 
-    The ops in `sources` have no operands.
+    `sources` must be names of ops without operands.
     """
     owners = ((y.owner, y) for y in reached([x], behind))
     return all(not isinstance(op, ir.Block) and (op.name in sources or behind(y)) for op, y in owners)
@@ -73,7 +73,7 @@ def awaited_by(op: IrOp) -> set[ir.Operation]:
 
 
 def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
-    """The op directly in a block that is `op` or contains `op`; None if `op` is outside the block."""
+    """Returns `op`, or the op that contains it, whichever is directly in the block. None if `op` is elsewhere."""
     while op.operation.block != block:
         op = op.operation.block.owner
         if op.operation.name in ("func.func", "builtin.module"):

@@ -1,8 +1,9 @@
 """Minimum cuts: finds the cheapest set of values from which given wanted values can be computed.
 
-    x (1000) -> h (8) -> y (1000)        the minimum cut between the sources of y and y is h
+    x (1000 bytes) -> h (8 bytes) -> y (1000 bytes)        the minimum cut between the source x and the wanted y is {h}
 
-Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no augmenting path continues.
+Source: Ford, Fulkerson, "Maximal flow through a network" (1956). When no augmenting path is left, the values where the
+search for a path stops are the minimum cut.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ UNLIMITED = 2**62
 """The capacity of a value that must not be in the cut."""
 
 Node = tuple[Value | None, bool]
-"""A node of the flow network. Each value has two: (value, False) for its definition, (value, True) for its uses."""
+"""A node of the flow network. Each value has two nodes: (value, False), its definition, and (value, True), its uses."""
 
 Network = dict[Node, dict[Node, int]]
 """The residual network: `network[a][b]` is the amount that can still flow from node b to node a."""
@@ -28,10 +29,10 @@ def minimum_cut(
     wanted: Iterable[Value],
     price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
-    """The minimum cut: values of least total capacity such that each path from a source to a wanted value has one.
+    """Returns the minimum cut: the values of least total capacity that separate the wanted values from the sources.
 
-    If there are several minimum cuts, returns the cut nearest to the wanted values. `before` maps each value to the
-    values from which it is computed, and a source to an empty list. Wanted values that are not in `before` are ignored.
+    `before` maps each value to the values from which it is computed, and a source to an empty list. Ignores wanted
+    values that are not in `before`. If there are several minimum cuts, returns the one nearest to the wanted values.
     With `price`, minimizes the sum of the capacities of the cut and the prices of the values between the cut and the
     wanted values, because these values must be recomputed.
     """
@@ -39,7 +40,7 @@ def minimum_cut(
     for x in before if price is not None else ():
         if before[x] and price is not None and (more := price(x)):
             left[x, False][_SOURCE] = more
-    unreachable: dict[Node, None] = {}  # no augmenting path leads through these nodes, as searches have shown
+    unreachable: dict[Node, None] = {}  # searches have shown that no augmenting path has these nodes
     for x in dict.fromkeys(wanted):
         while path := _augmenting_path(left, (x, True), unreachable):
             steps = list(pairwise(path))
@@ -60,7 +61,10 @@ def _network(before: Mapping[Value, Sequence[Value]], capacity: Callable[[Value]
 
 
 def _augmenting_path(left: Network, wanted: Node, unreachable: dict[Node, None]) -> list[Node]:
-    """A path with spare capacity from the source to a wanted node; empty if there is none."""
+    """Returns a path with spare capacity from the source to a wanted node.
+
+    If there is none, returns [] and adds the nodes that the search has visited to `unreachable`.
+    """
     after: dict[Node, Node | None] = {wanted: None} if wanted in left else {}
     stack = list(after)
     while stack:

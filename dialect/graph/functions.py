@@ -1,4 +1,4 @@
-"""Finds, creates and calls functions of MLIR modules, and walks the ops nested in an op."""
+"""Finds and creates functions of MLIR modules, replaces ops by calls of functions, and lists ops nested in an op."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -39,7 +39,7 @@ def functions_in(module: AnyModule | IrOp) -> list[ir.Operation]:
 
 
 def symbol(op: IrOp) -> str:
-    """An op's symbol name. Empty for an op without a symbol name."""
+    """An op's symbol name, or "" if the op has none."""
     name = readable(op.attributes, "sym_name")
     return str(name.value) if isinstance(name, ir.StringAttr) else ""
 
@@ -62,9 +62,9 @@ def new_function(
     location: ir.Location,
     attributes: Attributes | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
-    """Creates a private function. `types` are the types of its inputs and those of its results.
+    """Creates a private function. `types` is a pair: the types of its inputs, and the types of its results.
 
-    Returns the function and its block, which is empty, without a terminator.
+    Returns the function and its block. The block is empty, so the caller must add the terminator, too.
     """
     given = {
         **(attributes or {}),
@@ -77,9 +77,9 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """Adds a private function at the end of a module, which runs a copy of an op. The op must not capture values.
+    """Adds a private function to the end of a module. The function runs a copy of `op`, which must not capture values.
 
-    Returns the function. The op itself is not changed.
+    Returns the function. `op` itself is not changed.
     """
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
@@ -94,9 +94,9 @@ def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
 def replace_by_call(
     op: IrOp, function: str, name: str = "func.call", attributes: Mapping[str, ir.Attribute] | None = None
 ) -> None:
-    """Replaces an op by a call of a function with the op's operands.
+    """Replaces an op by a call of a function, which gets the op's operands as arguments.
 
-    `name` is the name of the calling op. `attributes` are those of the call, by default only `callee`.
+    `name` is the op name of the call. `attributes` are the attributes of the call, by default only `callee`.
     """
     attributes = attributes or {"callee": ir.FlatSymbolRefAttr.get(function)}
     types, ip = [y.type for y in op.results], ir.InsertionPoint(op)

@@ -1,6 +1,6 @@
-"""Graphs as Python records: values, their definitions, and their conversion to MLIR.
+"""Graphs as Python records: values, the operations that define them, and the conversion of records to MLIR.
 
-A `tidu.graph` is read into these records once. Stages then work on Python objects, which are much cheaper than MLIR
+A `tidu.graph` is read into these records once. Passes then work on Python objects, which are much cheaper than MLIR
 operations. A new graph is written as MLIR only when the module is printed or lowered. Most intermediate graphs of a
 derivative, such as a JVP that is then transposed, are never written.
 """
@@ -18,10 +18,10 @@ from tiduc.dialect.ops.verify import ACTIVE
 
 
 class Value:
-    """A value of a graph: an input, which has a key, or a result, which has a definition.
+    """A value of a graph: an input, which has a key, or a result of an op, which has a definition.
 
-    If several graphs of a view have inputs with equal keys, these inputs are one `Value`. `mlir` is the `ir.Value`
-    after the graph is written, and None before.
+    If several graphs of a view have inputs with equal keys, these inputs are one `Value`. `mlir` is the `ir.Value` that
+    the value was read from or written to, and None before.
     """
 
     __slots__ = ("definition", "graph", "key", "mlir", "type")
@@ -56,7 +56,7 @@ class Value:
 
 
 class Definition:
-    """One operation of a graph. Rules receive it as `op`, so it has the main attributes of an `ir.Operation`.
+    """One operation of a graph. Rules use it like an `ir.Operation`, so it has the most important properties of one.
 
     `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
     outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
@@ -98,7 +98,7 @@ class Definition:
 
     @property
     def reads(self) -> tuple[Value, ...]:
-        """The operands, and the values that the regions capture."""
+        """All values that the op reads: its operands, and the values that its regions capture."""
         return self.operands + self.captures
 
     @property
@@ -115,7 +115,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """A copy of the definition with other operands and captures. The copy has the same `Value`s as results."""
+        """Returns a copy of the definition with other operands and captures, but the same `Value`s as results."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -148,7 +148,10 @@ class Definition:
         ip: ir.InsertionPoint,
         masks: bool = True,
     ) -> Any:
-        """Creates the `ir.Operation` at an insertion point, with these `ir.Value`s as operands and captures."""
+        """Creates and returns the `ir.Operation`, with these `ir.Value`s as operands and captures.
+
+        With `masks`, the active mask becomes an attribute of the operation.
+        """
         given = self.given
         if masks and self.active:
             given = {**(given or {}), ACTIVE: mask(self.active)}
@@ -187,7 +190,7 @@ class Definition:
 
 
 def definition_of(op: IrOp, graph: "Graph") -> Definition:
-    """The `Definition` for an `ir.Operation`. The caller fills in operands, captures and active mask."""
+    """Returns a `Definition` for an `ir.Operation`. The caller must set its operands, captures and active mask."""
     name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
     if source is None and len(attributes):
@@ -220,11 +223,11 @@ def _move_regions(holder: IrOp, op: IrOp) -> None:
 
 
 class Graph:
-    """A graph as Python records. `op` is the `tidu.graph` operation after the graph is written, and None before.
+    """A graph as Python records. `op` is the `tidu.graph` operation. It is None while the graph exists only as records.
 
     A `linear` graph has tangents or cotangents as inputs. `input_of` and `output_of` are the primal values that belong
-    to its inputs and outputs. `outputs` has one entry for each of `output_of`, None for an inactive output. If
-    `linearize` created the graph in this process, `tangent_of` maps primal values to their tangents.
+    to its inputs and outputs. `outputs` has one entry for each value in `output_of`; it is None if the output is
+    inactive. If `linearize` created the graph in this process, `tangent_of` maps primal values to their tangents.
     """
 
     def __init__(self, name: str, location: ir.Location | None = None) -> None:
@@ -240,14 +243,14 @@ class Graph:
         self.tangent_of: dict[Value, Value] = {}
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # held because an op does not keep its module alive
+        self.module: Any = None  # stored because an op does not keep its module alive
         self.extends: Graph | None = None  # the graph of which this is a copy with further outputs
-        self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
+        self.held: tuple[Any, ...] = ()  # what must live as long as the graph, such as views
         self.sizes: dict[
             tuple[Value, int], Any
-        ] = {}  # sizes of dimensions, cached by `dialect/shapes/origins.py`
+        ] = {}  # caches sizes of dimensions for `dialect/shapes/origins.py`
         self.asserted: dict[tuple[Value, int], Any] | None = (
-            None  # from shape assertions; None before the search
+            None  # sizes from JAX's shape assertions; None before these are read
         )
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
@@ -256,7 +259,7 @@ class Graph:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the inputs, in order."""
+        """The keys of the inputs, in the order of the inputs."""
         return tuple(self.inputs)
 
     def primal_of(self, value: Value) -> Value | None:
@@ -297,10 +300,10 @@ class Graph:
             self._name_of.setdefault(value, name)
 
     def write_names(self) -> None:
-        """Writes `tidu.name` ops for the names that values received since the last call.
+        """Writes `tidu.name` ops for the names that values received since the last call of this method.
 
-        A `tidu.name` op has the named value as its operand. When a native MLIR pass replaces the value, it also
-        replaces this operand, so the name then belongs to the new value.
+        A `tidu.name` op has the named value as its operand. When an MLIR pass replaces the value, it also replaces this
+        operand, so that the name then belongs to the new value.
         """
         if not self._unwritten_names:
             return
@@ -335,7 +338,7 @@ def terminator(block: ir.Block) -> Any:
 
 
 def captured(op: IrOp) -> tuple[IrValue, ...]:
-    """The `ir.Value`s that an op's regions read from outside. Each occurs once, in order of first use."""
+    """The `ir.Value`s that an op's regions read from outside of the op. Each occurs once, in order of first use."""
     if not len(op.regions):
         return ()
     inside: set[Any] = set()
@@ -354,7 +357,10 @@ def captured(op: IrOp) -> tuple[IrValue, ...]:
 
 
 def replace_captured(op: IrOp, captures: Sequence[IrValue]) -> None:
-    """Replaces the `ir.Value`s that an op's regions read from outside; `captures` is in the order of `captured`."""
+    """Replaces the `ir.Value`s that an op's regions read from outside of the op.
+
+    `captures` are the new values, in the order of `captured(op)`.
+    """
     if not len(op.regions):
         return
     replacement = dict(zip(captured(op), captures, strict=True))
