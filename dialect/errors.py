@@ -42,7 +42,7 @@ class TiducError(Exception):
         self.location = location if isinstance(location, str) else describe(location)
 
     def at(self, location: "ir.Location") -> "TiducError":
-        """Returns this error. Sets the location if the error has none."""
+        """Sets the location of the error if it has none. Returns the error."""
         self.location = self.location or describe(location)
         return self
 

@@ -1,4 +1,4 @@
-"""Lowers control flow over graphs to StableHLO's `while`, `case` and `if`, and to function calls."""
+"""Lowers loops, branches and calls of graphs to StableHLO's `while`, `case` and `if`, and to function calls."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

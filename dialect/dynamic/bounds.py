@@ -18,7 +18,7 @@ EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast
 MOST_ELEMENTS = 2**48
 """The largest element count that checks of sizes allow.
 
-No memory holds so many elements, and their size in bytes still fits in 64 bits.
+The number is so large that no memory holds more elements, and so small that their size in bytes fits in 64 bits.
 """
 
 

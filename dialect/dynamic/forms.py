@@ -33,7 +33,7 @@ READ = ("dimension", "entry", "scalar")
 
 
 class Atoms:
-    """The atoms of a function, numbered in order of appearance. The first `bounded` atoms are at most `LARGEST`."""
+    """The atoms of a function, numbered in order of appearance. The first `bounded` ones are at most `LARGEST`."""
 
     def __init__(self) -> None:
         self.bounded = 0
@@ -254,7 +254,7 @@ class Known:
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:
-        """An upper bound of a form; None if no bound is known."""
+        """An upper bound of the value of a form; None if no bound is known."""
         total = 0
         for monomial, n in form:
             if n > 0:

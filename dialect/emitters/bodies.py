@@ -72,8 +72,8 @@ class IrEmitter(StablehloOps[IrValue, float]):
     def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
         """Emits a copy of an op, and returns the copy.
 
-        The map `values` gives the values that replace the op's operands and captured values; others stay. Adds the
-        results of the copy to the map.
+        The map `values` gives the values that replace the op's operands and captured values; other values
+        stay. Adds the results of the copy to the map.
         """
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):

@@ -1,4 +1,7 @@
-"""Emits elementwise ops of StableHLO and CHLO. One line defines the method of an op whose result has x's type."""
+"""Emits elementwise ops of StableHLO and CHLO.
+
+If the result of an op has the type of the first operand, one line defines the method that emits the op.
+"""
 
 from collections.abc import Callable
 

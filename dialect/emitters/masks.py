@@ -230,7 +230,7 @@ def _may_be_infinite(slope: Value) -> bool:
         op = x.definition
         if not (is_float(x) or is_complex(x)):  # skips the predicate of a select, because it has no slope
             continue
-        if op is None:  # an argument of a function, or of a loop's body
+        if op is None:  # x is an argument of a function, or of a loop's body
             return True
         if op in seen or op.name not in ELEMENTWISE:
             number = splat(x)
@@ -246,7 +246,10 @@ def _may_be_infinite(slope: Value) -> bool:
 
 
 def _may_be_zero(x: Value) -> bool:
-    """Whether some elements of a divisor may be zero and others not. Assumes that this is false for constants."""
+    """Whether some elements of a divisor may be zero while others are not.
+
+    This is assumed to be false for constants and broadcasts.
+    """
     return x.definition is None or x.definition.name not in (
         "stablehlo.constant",
         "stablehlo.broadcast_in_dim",

@@ -22,8 +22,8 @@ def solve(
 ) -> V:
     """The solution x of op(a) x = y if `left`, else of x op(a) = y.
 
-    op(a) is the triangle of a, lower if `lower` and else upper, or with `adjoint` the adjoint of this triangle. With
-    `unit`, the diagonal of a is assumed to be ones.
+    op(a) is the lower triangle of a if `lower`, else the upper triangle. With `adjoint`, it is the adjoint of this
+    triangle. With `unit`, the diagonal of the triangle is taken to be ones.
     """
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {
@@ -36,7 +36,7 @@ def solve(
 
 
 def triangle(b: StablehloOps[V, Never], x: V, lower: bool, strict: bool = False) -> V:
-    """The matrices in x with zeros outside one triangle. A `strict` triangle excludes the diagonal."""
+    """The lower triangles of the matrices in x if `lower`, else the upper ones. A `strict` one has a zero diagonal."""
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
         x,
@@ -130,7 +130,7 @@ def epsilon(x: V) -> float:
 
 
 def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
-    """Reduces flags along the dimensions by `or`."""
+    """Whether some flags along the dimensions are true: reduces the flags by `or`."""
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 
@@ -233,7 +233,7 @@ def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> tuple[V, V]:
 
 
 def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
-    """The numbers 0 to `count` - 1 after entry i was swapped with entry pivots[i], for each i in order."""
+    """The lists 0, ..., `count` - 1 after entry i was swapped with entry pivots[i], for each i in order."""
     numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
     scalar = with_shape(pivots.type, [])
     operands = (b.zero(scalar), b.iota(rank(pivots) - 1, numbers), pivots)

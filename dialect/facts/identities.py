@@ -1,8 +1,8 @@
 """Algebraic identities: functions that replace an op by an equal value, or by an equal op that is cheaper.
 
     multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
-    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert x to itself -> x
-    broadcast_in_dim, reshape (splat) -> splat      reshape (reshape x), ... -> one reshape, transpose or broadcast
+    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim or convert that keeps x -> x
+    broadcast_in_dim, reshape (splat) -> splat      two nested reshapes, transposes or broadcasts -> one
     convert (splat of integers) to floats -> splat
     real, imag (complex x, y) -> x, y              complex (real z), (imag z) -> z
     complex (real z), (negate (imag z)) -> conj z  conj (conj z) -> z
@@ -33,7 +33,10 @@ NEUTRAL = {
     for name, number in traits.NEUTRAL.items()
     if math.isfinite(number)
 }
-"""For each op: the neutral element, and the indices of the operands that may be neutral."""
+"""Maps an op to its neutral element, and to the indices of the operands that may be this element.
+
+For example, `subtract` maps to 0 and (1,), because x - 0 is x.
+"""
 
 Operands = Sequence[Typed]
 Replacement = Typed | AnyOp | None
@@ -228,7 +231,7 @@ IDENTITIES: Mapping[str, Identity] = {
 }
 
 
-# ---- identities ask these questions about constants and dimensions --------------------------------------------
+# ---- these functions read constants and lists of dimensions ---------------------------------------------------
 
 
 @functools.cache
@@ -245,7 +248,7 @@ def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.
 
 @functools.cache
 def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) -> bool:
-    """Whether `value`, an attribute of a constant of type `type_`, is a splat of `number`. False if quantized."""
+    """Whether the value of a constant of type `type_` is a splat of `number`. False for quantized types."""
     if not is_splat(value) or value.type != type_:
         return False
     if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat

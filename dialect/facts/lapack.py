@@ -47,7 +47,7 @@ class Routine:
 
 
 _ELEMENTS = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
-"""Maps LAPACK's letter in the names of routines to the element type."""
+"""Maps the first letter in the name of a LAPACK routine to the element type of its matrices. `dgetrf` takes f64."""
 
 
 def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:

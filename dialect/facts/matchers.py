@@ -129,7 +129,7 @@ def guards_call(op: AnyOp) -> bool:
     compare, constant = (definition(_moved(y)) for y in (predicate, other))
     if compare is None or compare.name != "stablehlo.compare" or not _is_nan(constant):
         return False
-    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # complex eigenvalues of a real matrix
+    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # x holds eigenvalues of a real matrix
         x = parts.operands[0]
     info = defined_by(_moved(compare.operands[0]), "stablehlo.custom_call")
     return info is not None and bool(definition(x) == info)

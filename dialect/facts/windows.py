@@ -67,7 +67,7 @@ class Window:
         It has one position for each element of the op's operand, an array of the positive sizes `sizes`. Let
         j' = size - 1 - j reverse the window. Then i * base + j' * dilation = o * stride + (size - 1) * dilation - low,
         so stride and base exchange roles, and the new low padding is (size - 1) * dilation - low. The high padding is
-        chosen so that even an operand's element that no window covers has a position.
+        chosen so that even elements of the operand that no window covers have positions.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)

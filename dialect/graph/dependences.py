@@ -15,7 +15,7 @@ RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
 
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
-    """Yields `starts`, the items `following(x)` for each yielded item x, and so on.
+    """Yields the items in `starts`, and the items `following(x)` for each item x that it yields.
 
     Yields each item once, in no particular order.
     """

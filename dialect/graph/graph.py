@@ -316,7 +316,7 @@ class Graph:
 
 @functools.cache
 def mask(active: tuple[bool, ...]) -> ir.DenseBoolArrayAttr:
-    """The attribute `array<i1: ...>` of an active mask."""
+    """The active mask `active` as an attribute `array<i1: ...>`."""
     return ir.DenseBoolArrayAttr.get(list(active))
 
 
