@@ -100,9 +100,9 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
-    """The value outside the loop that x, a value of the condition, stands for.
+    """Maps a value x that the condition reads to its value outside the loop.
 
-    It is x itself if an op computes x, and the loop's operand if x is a loop invariant. None if x is loop-carried.
+    Returns x itself if an op computes x, the loop's operand if x is a loop invariant, and None if x is loop-carried.
     """
     if x.definition is not None:
         return x

@@ -145,7 +145,7 @@ class FunctionSizes:
     ) -> None:
         """Adds the check that a requirement of `op` needs, if any. The check runs before `before`, by default `op`.
 
-        First adds checks that those integers fit in 32 bits from which the sizes in the requirement are computed.
+        First adds checks that each integer from which a size in the requirement is computed fits in 32 bits.
         """
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
@@ -339,7 +339,10 @@ class ModuleSizes:
         self._visited: dict[str, FunctionSizes | None] = {}
 
     def function(self, name: str) -> FunctionSizes | None:
-        """The checks of a function. None if it has no body, or is being visited: the call is then recursive."""
+        """Returns the checks of a function. The first call for a function visits its ops.
+
+        Returns None if the function has no body, or if it is being visited, because it then calls itself.
+        """
         if name not in self._visited:
             self._visited[name] = None
             if name in self._functions:

@@ -76,7 +76,7 @@ def over_windows(
     values = [
         b.pad(v, init, window.low, window.high, interior) for v, init in zip(values, inits, strict=True)
     ]
-    for d in reversed(range(rank(values[0]))):  # the last dimension first: row-major order
+    for d in reversed(range(rank(values[0]))):  # this gives row-major order
         values = _windows_along(b, combine, values, d, window)
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 

@@ -142,7 +142,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
         return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
     def _quotient(self, key: Key, a: Value, divisor: Key, by: Value) -> Value:
-        """floor(a / by), where a dynamic `by` is clamped to at least 1. `key` and `divisor` are the keys of both sizes.
+        """floor(a / by), where a dynamic `by` is clamped to at least 1. `key` is the key of a, `divisor` that of by.
 
         If a may be negative, first subtracts the remainder, because StableHLO's `divide` rounds toward zero.
         """
