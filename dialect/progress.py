@@ -41,7 +41,7 @@ _source: int | None = None  # a file descriptor, to which `keep` writes
 
 
 def start() -> None:
-    """Records that a command line starts to import its packages."""
+    """Stores the current time as the start of the command line, which now imports its packages."""
     global _started
     _started = time.perf_counter()
 
@@ -52,15 +52,15 @@ def started() -> float | None:
 
 
 def share(page: mmap, source: int) -> None:
-    """From now on, records into `page`, a page of shared memory, and `keep` writes to the file descriptor `source`."""
+    """From now on, the record is in the shared memory `page`, and `keep` writes to the file descriptor `source`."""
     global _page, _source
     _page, _source = page, source
 
 
 def enter(stage: str) -> str:
-    """Records that a stage starts. Returns the name of the stage that it interrupts.
+    """Records that a stage starts. Returns the name of the stage that was recorded before, which is interrupted.
 
-    The caller must record the interrupted stage again when the new stage ends.
+    When the new stage ends, the caller must record the interrupted stage again.
     """
     before = _text(_page[_STAGE])
     _page[_STAGE] = stage.encode()[:64].ljust(64, b"\0")
@@ -81,7 +81,7 @@ def during(stage: str, *arguments: object) -> Iterator[None]:
 
 
 def begin(stage: str) -> str:
-    """Records that a stage starts, as `enter` does, and notifies the watchers."""
+    """Notifies the watchers that a stage starts, and calls `enter`. Returns the name of the interrupted stage."""
     for watcher in _watchers:
         watcher.entered(stage)
     return enter(stage)
@@ -112,7 +112,7 @@ def report(text: str) -> None:
 
 
 def has_listeners() -> bool:
-    """Whether there are listeners. Without listeners, stages need not measure their progress."""
+    """Whether there are listeners. If there are none, stages need not measure their progress."""
     return bool(_listeners)
 
 
@@ -170,7 +170,10 @@ def has_joined() -> bool:
 
 
 def keep(contents: bytes) -> None:
-    """Saves the contents of a pipe for the driver, because the driver cannot read the pipe again after a crash."""
+    """Saves the contents of a pipe for the driver, because the driver cannot read the pipe again after a crash.
+
+    Does nothing in a process without a driver, or if the contents are too large.
+    """
     if _source is not None and len(contents) <= _LARGEST_SOURCE:
         os.truncate(_source, 0)
         os.pwrite(_source, contents, 0)

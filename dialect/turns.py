@@ -1,4 +1,4 @@
-"""turns: a lock that lets only one thread at a time work on the IR.
+"""A lock that lets only one thread at a time work on the IR.
 
     thread 1: load ------> grad ------>          compile (IREE's compiler runs in a process of its own)
     thread 2:              waits      load ----> ...
@@ -20,7 +20,7 @@ _lock = RLock()
 
 
 def turn() -> Any:
-    """The lock, for a `with` statement. A thread that holds the lock may acquire it again."""
+    """Returns the lock, for a `with` statement. A thread that holds the lock may acquire it again."""
     return _lock
 
 
@@ -46,10 +46,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class computed_once(Generic[R]):
-    """Like `functools.cached_property`, for functions that run stages.
+    """Like `functools.cached_property`, but for functions that acquire the lock of this module.
 
-    In Python 3.11, `functools.cached_property` has a lock of its own. A thread that holds this lock and waits for its
-    turn would deadlock with a thread that has the turn and waits for the property.
+    In Python 3.11, `functools.cached_property` has a lock of its own. A thread that has that lock and waits for this
+    module's lock would deadlock with a thread that has this module's lock and waits for the property.
     """
 
     def __init__(self, function: Callable[[Any], R]) -> None:

@@ -141,7 +141,7 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """Returns an op in a scratch module. It holds the regions of an op that a rule emits until that op is written.
+        """Creates the regions of an op that a rule emits. Returns an op, in a scratch module, that contains them.
 
         Each function in `fills` fills one region. Calls with equal `name` and `fills` return the same op.
         """

@@ -58,7 +58,7 @@ _contexts: list[Any] = []
 def context() -> Any:
     """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
 
-    MLIR's multithreading is off, because passes in Python require that. Only one thread uses it at a time (`turns.py`).
+    MLIR's multithreading is off, because passes in Python require that. Threads use the context in turn (`turns.py`).
     """
     if not _contexts:
         with turn():

@@ -1,1 +1,1 @@
-"""Ops: the dialect `tidu`, ops that call graphs, calls that represent Shardy's ops, and the table of traits."""
+"""Ops: the dialect `tidu`, ops that call graphs, custom calls that replace Shardy's ops, and the table of traits."""

@@ -16,8 +16,8 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
-    Raises `ParseError` for a name that is not UTF-8, on which the bindings would abort the process, and for an array of
-    elements that the bindings do not support, such as f128.
+    Raises `ParseError` for a name that is not UTF-8, because the bindings would abort the process. Also raises it for
+    an array whose elements the bindings do not support, such as f128.
     """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):
@@ -32,7 +32,7 @@ def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
 def present(
     attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], *names: str
 ) -> dict[str, ir.Attribute]:
-    """Those of `attributes` whose names are in `names`. Missing names are ignored."""
+    """Returns the attributes whose names are in `names`. Ignores names that no attribute has."""
     return {name: attributes[name] for name in names if name in attributes}
 
 
@@ -44,7 +44,7 @@ def without(
 
 
 def readable(attributes: ir.OpAttributeMap | ir.DictAttr | Mapping[str, ir.Attribute], name: str) -> Any:
-    """The attribute of this name. None if it is missing or if the bindings cannot read it, such as a location."""
+    """The attribute of this name; None if it is missing, or if the bindings cannot read it, such as a location."""
     try:
         return attributes[name] if name in attributes else None
     except TypeError:
@@ -64,7 +64,7 @@ def location_name(location: ir.NameLoc) -> str:
 
     Raises `ParseError` for a name that is not UTF-8, because the bindings would abort the process on it.
     """
-    name = _QUOTED.search(str(location))  # the location after the name may contain a file name
+    name = _QUOTED.search(str(location))  # the first string; a file name may follow
     if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")
     return str(location.name_str)

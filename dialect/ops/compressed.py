@@ -1,12 +1,12 @@
-"""`tidu.compressed`: an attribute of a function result that holds the nonzeros of a sparse matrix.
+"""`tidu.compressed`: the attribute of a function result whose elements are the nonzeros of a sparse matrix.
 
-The attribute says at which rows and columns the nonzeros are:
+The attribute says in which rows and columns the nonzeros are:
 
     format = "csr", shape = array<i64: 2, 3>, indptr = dense<[0, 1, 3]>, indices = dense<[0, 1, 2]>
 
-The format is that of scipy's `csr_array` and `csc_array`. For "csr", `indices` has the column of each nonzero, row by
-row, and the nonzeros of row i are those from number `indptr[i]` up to, but excluding, `indptr[i + 1]`. For "csc", rows
-and columns are exchanged.
+The format is that of scipy's `csr_array` and `csc_array`. For "csr", the nonzeros are ordered by row. `indices` has the
+column of each nonzero, and the nonzeros of row i have the numbers from `indptr[i]` to `indptr[i + 1] - 1`. For "csc",
+rows and columns are exchanged.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.ops.attributes import readable
 
 COMPRESSED = "tidu.compressed"
-"""Name of the attribute of a function result: the pattern of the sparse matrix whose nonzeros the result holds."""
+"""Name of an attribute of a function result: the pattern of a sparse matrix, whose nonzeros the result contains."""
 
 CSR, CSC = "csr", "csc"
 FORMATS = (CSR, CSC)
@@ -62,9 +62,9 @@ def compressed(
 
 
 def compressed_in(attributes: ir.Attribute | None, name: str) -> Compressed | None:
-    """The pattern in the attributes of a function's result; None if the result has no pattern.
+    """Reads the pattern from the attributes of a function's result. Returns None if the result has no pattern.
 
-    Raises `RequestError` if the pattern is malformed. `name` is the name of the result in the message.
+    Raises `RequestError` if the pattern is malformed. The message names the result `name`.
     """
     found = None if attributes is None else readable(ir.DictAttr(attributes), COMPRESSED)
     if found is None:

@@ -1,4 +1,4 @@
-"""`Contraction`: a Python record of the dimension numbers of `dot_general` and `dot`."""
+"""`Contraction`, a Python class for the dimension numbers of `dot_general` and `dot`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ class Contraction:
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
 
     def places(self, side: int, ranks: Sequence[int]) -> dict[int, int]:
-        """Maps each dimension of operand `side`, 0 or 1, that is not contracted to its dimension of the result.
+        """Maps the batch and free dimensions of operand `side` to the corresponding dimensions of the result.
 
-        `ranks` are the ranks of both operands.
+        `side` is 0 or 1, and `ranks` are the ranks of both operands.
         """
         count = len(self.batches[0])
         first = count if side == 0 else count + len(self.kept(0, ranks[0]))
@@ -66,7 +66,7 @@ class Contraction:
         return {**places, **{d: first + i for i, d in enumerate(self.kept(side, ranks[side]))}}
 
 
-@cache  # programs have thousands of contractions, but of few kinds
+@cache  # programs have thousands of contractions, but few different dimension numbers
 def _of(attribute: ir.Attribute) -> Contraction:
     d = hlo.DotDimensionNumbers(attribute)
     return Contraction.new(

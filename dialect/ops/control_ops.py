@@ -1,7 +1,7 @@
 """The ops `tidu.call`, `tidu.case` and `tidu.loop`: their names, their attributes, and the types of sequences.
 
     tidu.call  (x...) [@f]                           the outputs of @f(x...)
-    tidu.case  (index, x...) [@b0, @b1, ...]         the outputs of @b0(x...), @b1(x...) or ..., as the index selects
+    tidu.case  (index, x...) [@b0, @b1, ...]         the outputs of @b0(x...) for index 0, of @b1(x...) for 1, ...
     tidu.loop  (init..., sequence..., invariant...) [@body, @cond]  {carries, sequences, reverse}
 
 A loop calls `@body (carry..., element..., invariant...) -> (carry..., element...)` while `@cond (carry...,
@@ -26,15 +26,18 @@ CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
 ROOT = "tidu.root"
-"""Attribute of a graph whose outputs y solve an equation f(x..., y...) = 0: the symbol of the graph of f."""
+"""Attribute of a graph whose outputs y... solve an equation f(x..., y...) = 0. It is the symbol of the graph of f."""
 
 SOLVE = "tidu.linear_solve"
-"""Attribute of a graph (b..., k...) -> x... that solves a linear system: symbol of the graph (x..., k...) -> b..."""
+"""Attribute of a graph (b..., k...) -> x... that solves the linear system A(k) x = b.
+
+It is the symbol of the graph (x..., k...) -> b..., which computes A(k) x.
+"""
 
 DERIVATIVES = ("tidu.jvp", "tidu.vjp", ROOT, SOLVE)
-"""Attributes of a graph: symbols of a custom JVP, a custom VJP, an equation or a linear system.
+"""Attributes of a graph: the symbols of graphs that compute a custom JVP, a custom VJP, an equation or a linear system.
 
-The derivative of the graph is then derived from these, and not from the graph's ops.
+If a graph has such an attribute, its derivative follows from that other graph, and not from the graph's own ops.
 """
 
 TRANSPOSE_SOLVE = "tidu.transpose_solve"
@@ -47,7 +50,7 @@ NAMED_GRAPHS = (*DERIVATIVES, TRANSPOSE_SOLVE)
 """The attributes of a graph whose values are symbols of other graphs."""
 
 SOLVER = "tidu.solver"
-"""Attribute of a graph with `ROOT` or `SOLVE`: a dictionary of the method for linear systems and its options."""
+"""Attribute of a graph with `ROOT` or `SOLVE`: a dictionary with the method that solves linear systems, and options."""
 
 CALL_VJP = "tidu.call_vjp"
 """Op for the JVP `(x..., dx...) -> dy...` of a function with a custom VJP.
@@ -56,7 +59,7 @@ It cannot be computed, but it can be transposed: the transpose calls the custom 
 """
 
 GRAPH_CALLS = frozenset({CALL, CALL_VJP, CASE, LOOP})
-"""Ops that call graphs. In MLIR they are custom calls, because IRDL cannot declare ops with any number of operands."""
+"""Ops that call graphs. In MLIR, they are custom calls, because IRDL cannot declare a variable number of operands."""
 
 FUNCTION = "tidu.function"
 """Attribute of a graph that must become a function in the output: the function's name.
@@ -65,12 +68,14 @@ The function must exist because rules or other files refer to it.
 """
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
-"""Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
+"""Attributes that a program may set on a loop: one of `MEMORIES`, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
-BASE = "tidu.base"
-"""Attribute of an op that replaces another call, and has further results: the first graph of the replaced op.
+"""How a loop's residuals are kept: all stored, recomputed from sqrt n or log n checkpoints, or as tiduc chooses."""
 
-The attribute shows that both ops belong to the same call site.
+BASE = "tidu.base"
+"""Attribute of an op that replaces another op that calls graphs, and has further results.
+
+It is the symbol of the first graph that the replaced op calls. So it shows that both ops belong to one call site.
 """
 
 
@@ -80,7 +85,7 @@ def call_target(op: AnyOp) -> Any:
 
 
 def sequence_type(type_: ir.RankedTensorType, count: int | None) -> ir.RankedTensorType:
-    """The type of a sequence of `count` elements of type `type_`; the length is dynamic if `count` is None."""
+    """The type of a sequence of `count` elements of type `type_`. If `count` is None, the length is dynamic."""
     sizes = [ir.ShapedType.get_dynamic_size() if count is None else count, *type_.shape]
     return ir.RankedTensorType.get(sizes, type_.element_type)
 

@@ -13,14 +13,14 @@ IrValue = ir.Value[Any]
 """A value of MLIR: the result of an operation, or the argument of a block."""
 
 IrOp = ir.Operation | ir.OpView
-"""An MLIR operation, or the op view of its dialect class."""
+"""An MLIR operation, or its op view, an object of the Python class for this kind of operation."""
 
 Attributes = Mapping[str, ir.Attribute]
 """Maps names to attributes. Functions that create operations take such a map."""
 
 
 class AnyModule(Protocol):
-    """An `ir.Module`, or the op view of a module. A pass receives the latter."""
+    """An `ir.Module`, or the op view of a module. A pass in Python receives the op view."""
 
     @property
     def body(self) -> ir.Block: ...

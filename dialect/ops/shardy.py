@@ -6,10 +6,10 @@
       body                                         body
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
-The body of a manual computation is inlined, so it is differentiated and merged like other ops. After that,
-`passes/lower/manual_regions.py` moves the ops into a region again. Attributes of the dialect stay opaque. Without the
-dialect, MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form by regular
-expressions.
+The body of a manual computation is inlined, so its ops are differentiated and merged like other ops. After that,
+`passes/lower/manual_regions.py` moves the ops into a region again. Attributes of the dialect stay opaque. Because MLIR
+does not have the dialect, it reads only the generic form of the dialect's ops. So `generic` first rewrites the pretty
+form by regular expressions.
 """
 
 import re
@@ -39,8 +39,8 @@ TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of `TO_PARTS` and `TO_WHOLE` calls.
 
-`HOLDERS` is a matrix: each row lists the devices that hold equal parts. `DEVICES` is the number of devices along the
-manual axes.
+`HOLDERS` is a matrix, in which each row lists devices that hold equal parts of the array. `DEVICES` is the product of
+the sizes of the manual axes.
 """
 
 
@@ -49,9 +49,9 @@ class Shardy(ext.Dialect, name="shardy"):
 
 
 class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
-    """Holds the region of the manual computation that follows.
+    """Contains the body of the manual computation that follows this op.
 
-    A registered op must hold it, because MLIR does not resolve symbols inside unregistered ops, such as Shardy's.
+    A registered op must contain the body, because MLIR does not resolve symbols inside unregistered ops like Shardy's.
     """
 
     body: ir.Region
@@ -83,7 +83,7 @@ def partitions_of(module: ir.Module | IrOp) -> int:
 
 
 def partitions_in(attributes: Attributes | ir.OpAttributeMap, location: ir.Location) -> int:
-    """The number of devices in the attributes of a module; 1 if they do not state it.
+    """The number of devices that the attributes of a module state; 1 if they do not state it.
 
     Raises `ParseError`, at `location`, for anything but an integer from 1 to `MOST_DEVICES`.
     """
@@ -103,7 +103,7 @@ def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
 
 
 def has_other_order(mesh: ir.Attribute) -> bool:
-    """Whether a mesh lists its devices, rather than having them in ascending order."""
+    """Whether a mesh states the order of its devices. If it does not, the order is ascending."""
     return "device_ids" in str(mesh)
 
 
@@ -157,7 +157,7 @@ def _generic_manual(text: str, match: re.Match[str]) -> str:
     return text[: match.start()] + head + text[match.end() : at] + tail + text[at + len(end) :]
 
 
-# ---- as custom calls ---------------------------------------------------------------------------------------------
+# ---- Shardy's ops become custom calls ----------------------------------------------------------------------------
 
 
 _ATTRIBUTES = {
@@ -169,7 +169,10 @@ _ATTRIBUTES = {
 
 
 def fold(module: ir.Module) -> None:
-    """Replaces Shardy's ops in a module by custom calls, in place. Meshes are kept."""
+    """Replaces Shardy's ops in a module by custom calls, in place; keeps meshes.
+
+    Raises `ParseError` for an op that is not known or lacks an attribute.
+    """
     ops: list[Any] = []
 
     def look(op: ir.Operation) -> ir.WalkResult:
@@ -177,7 +180,7 @@ def fold(module: ir.Module) -> None:
             ops.append(op)
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(look)  # inner ones first
+    module.operation.walk(look)  # visits inner ops before outer ops
     for op in ops:
         for name in _ATTRIBUTES.get(op.name, ()):
             if name not in op.attributes:
@@ -250,8 +253,8 @@ def per_value(some: Sequence[ir.Attribute]) -> Any:
 def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op: IrOp) -> dict[str, Any]:
     """The attributes of a `TO_PARTS` or `TO_WHOLE` call for an array with this sharding.
 
-    `TO_PARTS` splits an array into the parts of the devices, and `TO_WHOLE` joins the parts. Raises `Unsupported` for a
-    sharding that is not understood, and `ParseError` for a mesh that lacks the axes or has too many devices.
+    `TO_PARTS` splits an array into one part for each device, and `TO_WHOLE` joins the parts. Raises `Unsupported` for
+    a sharding that is not understood, and `ParseError` for a mesh that lacks the axes or has too many devices.
     """
     text = str(sharding)
     match = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)

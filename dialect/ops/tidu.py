@@ -1,7 +1,7 @@
 """The `tidu` dialect: ops for graphs, for references between graphs, and for names of values.
 
-The dialect is defined with the bindings' module `ext`, so its ops are registered, and are verified when they are
-parsed. The ops inside graphs are StableHLO and CHLO ops. `verify.py` verifies the ops within one graph, and
+The dialect is defined by means of the bindings' module `ext`. Its ops are therefore registered, and are verified when
+they are parsed. Graphs contain ops of StableHLO and CHLO. `verify.py` verifies the `tidu` ops within one graph, and
 `passes/resolve.py` checks the references between graphs.
 
     "tidu.graph"() <{...}> ({
@@ -47,7 +47,7 @@ class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]
 
 
 class External(Tidu.Operation, name="external", traits=[ext.Pure]):
-    """A reference to a value of another graph, by symbol: `@F0::@p3`."""
+    """Stands for a value of another graph. The attribute `ref` names the graph and the value, as in `@F0::@p3`."""
 
     ref: Any
     value: ext.Result[Any]
@@ -69,7 +69,7 @@ class Name(Tidu.Operation, name="name"):
 
 
 class Bind(Tidu.Operation, name="bind"):
-    """Binds an input key to a value: `value`, such as `@S0::@seed`, replaces every use of the input `input`."""
+    """Binds an input to a value: the value that `value` names (`@S0::@seed`) replaces all uses of the input `input`."""
 
     input: Any
     value: Any

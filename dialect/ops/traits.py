@@ -1,27 +1,27 @@
-"""A table of the traits of each StableHLO and CHLO op. Other modules use sets of op names such as `op.name in CHEAP`.
+"""A table of the traits of each StableHLO and CHLO op. Other modules test sets of names, as in `op.name in CHEAP`.
 
 | column | value | meaning |
 |---|---|---|
-| kind | elementwise | a result element depends on the operands' elements at its place, and on scalar operands |
-| | broadcasting | broadcasts its operands, then is elementwise |
-| | view | moves elements; attributes say where; the operands that are arrays have one element type |
-| | indexing | moves elements; operands say where |
+| kind | elementwise | a result element depends on the operands' elements of the same index, and on scalar operands |
+| | broadcasting | broadcasts its operands to one shape, and is then elementwise |
+| | view | moves elements, as attributes determine; all array operands have the same element type |
+| | indexing | moves elements, as integer operands determine |
 | | product | a sum of products of elements of two operands |
-| | control, collective, ... | other groups of ops, as the specification describes them |
+| | control, collective, ... | other kinds of ops, as StableHLO's specification describes them |
 | flops | . | the op computes nothing with floats |
 | | a number n | one operation on floats per element of the result; n real operations per complex element |
 | | function | one transcendental function or root per element |
 | | formula | a formula in `dialect/facts/costs.py` |
 | | ? | not known |
-| bytes | none | the result need not be written, so that no bytes are moved |
+| bytes | none | reads and writes no bytes, because the result can share the operand's memory |
 | | part | reads as many bytes as it writes, even if its first operand is larger |
 | | formula | a formula in `dialect/facts/costs.py` |
 | | . | the op reads all its operands and writes all its results |
 | sizes | alike | the sizes of a result are those of an operand of equal rank |
 | | each | result number i has the sizes of operand number i |
 | | 0, 1 | a result has the sizes of this operand |
-| | static | the op has no dynamic dimensions, and no requirements on other sizes |
-| | vector | an operand is the vector of the sizes of the result |
+| | static | the op has no dynamic dimensions, and requires nothing of the sizes of other arrays |
+| | vector | one operand is a vector that contains the sizes of the result |
 | | formula | a formula in `dialect/shapes/origins.py` or `results.py` |
 | | . | only the result's type gives the sizes |
 | order | any | commutative, and associative up to rounding |
@@ -35,8 +35,8 @@
 | | neutral=n | `op(x, n)` is x for all floats x |
 | | parts | joins parts to complex numbers, or extracts a part of complex numbers |
 | | sizes_in=i,j | the operands that are vectors of sizes |
-| | stateful | results may differ for equal operands, so that two ops are never merged |
-| | vectorized | a function with vector code in compilers: as fast as reading and writing the array |
+| | stateful | results may differ for equal operands, so two such ops are never merged |
+| | vectorized | a function for which compilers have vector code, as fast as reading and writing the array |
 
 In other columns, `.` is an empty cell. StableHLO's dialect declares the ops with an `order` to be commutative.
 Exponentials and other functions are not cheap: a loop took a fifth longer when it recomputed a tanh.
@@ -249,7 +249,7 @@ _UNKNOWN = _row("? ? ? . . .")
 
 
 def traits_of(op: str) -> Traits:
-    """The row of the op with this name. An op that is not in the table gets a row without traits, of unknown FLOPs."""
+    """The row of the op with this name. An op that is not in the table gets a row of unknown FLOPs, without traits."""
     return TRAITS.get(op, _UNKNOWN)
 
 

@@ -1,6 +1,6 @@
 """The verifiers of the `tidu` ops within one graph.
 
-A verifier emits a diagnostic with a location and returns False, as MLIR's verifiers do.
+A verifier returns True for a valid op. Otherwise, it emits a diagnostic with a location and returns False.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ TERMINATOR = "stablehlo.return"
 
 MERGED = "tidu.merged"
 NAME = "tidu.name"
-"""Attribute of an argument or a result of a function: the name by which users refer to it."""
+"""Attribute of an argument or a result of a function: the name by which users refer to the argument or result."""
 
 HELD = "tidu.held"
 """Attribute of a weight that training does not update unless the user names the weight: a string with the reason."""
@@ -31,7 +31,7 @@ Training and derivatives leave the weight out unless the user names it.
 """
 
 SEED = "tidu.seed"
-"""Attribute of an op that computes basis vectors, the seeds of a Jacobian.
+"""Attribute of an op that computes the basis vectors by which a Jacobian is multiplied to compute its columns or rows.
 
 The zeros of basis vectors are structural: the product of such a zero and any other factor, even infinity, is 0.
 """
@@ -46,7 +46,10 @@ Import moves the attribute to the ops of the function, except to those that comp
 """
 
 RECOMPUTED = "tidu.recomputed"
-"""Attribute of a barrier in front of an op that is recomputed. No op reads the last result of such a barrier."""
+"""Attribute of an optimization barrier whose results a recomputed op reads.
+
+The barrier may have one more operand, only to delay the op until that operand is computed. No op reads its result.
+"""
 
 
 def graph(op: IrOp) -> bool:

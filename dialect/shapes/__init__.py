@@ -1,1 +1,1 @@
-"""The types and shapes of values: symbolic sizes of dynamic dimensions, and the values that determine them."""
+"""The types and shapes of values, with symbolic sizes of dynamic dimensions, and the rules that trace such sizes."""

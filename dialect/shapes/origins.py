@@ -1,8 +1,9 @@
 """Shape rules: express the size of each dimension of a result in terms of the sizes that determine it.
 
-If an op has no rule, the sizes of its results are new atoms (see `sizes.py`).
+If an op has no rule, the dynamic sizes of its results are new atoms, that is, sizes that the program reads from these
+results (see `sizes.py`).
 
-`size_of(x, d)` applies these rules repeatedly, until it has expressed the size of dimension d of x by atoms. It uses a
+`size_of(x, d)` applies the rules repeatedly, until it has expressed the size of dimension d of x by atoms. It uses a
 loop instead of recursion, so that graphs may be deep, and caches the sizes of each graph.
 """
 
@@ -40,7 +41,7 @@ class Origin:
 
 
 Rule = Callable[[Definition, int, int], Origin | None]
-"""Maps an op, the index of a result and the index of a dimension to the origin of this dimension; None if unknown."""
+"""Maps an op, the index of a result and the index of a dimension to the origin of the dimension; None if unknown."""
 
 
 def size_of(x: Value, d: int) -> Any:
@@ -74,8 +75,9 @@ def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
 def _origin(x: Value, d: int) -> Origin:
     """The origin of dimension d of x.
 
-    An input of a linear graph has the sizes of its primal value. A bound input has the sizes of the value that replaces
-    it. The rule of an op gives the origins of the sizes of its results. In any other case, the size is an atom.
+    An input of a linear graph has the sizes of its primal value. For other inputs, an assertion may state the origin
+    (`_asserted`). The rule of an op gives the origins of the sizes of the op's results. A bound input counts as the
+    result of an op `tidu.bind`. In any other case, the size is an atom.
     """
     primal = x.graph.primal_of(x)
     if primal is not None:
@@ -129,17 +131,17 @@ def _both(a: Origin, b: Origin, combine: Callable[[int | Size, int | Size], int 
     return Origin(a.places + b.places, lambda *n: combine(a.combine(*n[:count]), b.combine(*n[count:])))
 
 
-# ---- operands that hold sizes ------------------------------------------------------------------------------
+# ---- sizes are read from operands --------------------------------------------------------------------------
 
 
 def entries(x: Value) -> list[Any]:
-    """The sizes that the entries of a shape vector contain."""
+    """The sizes in a shape vector, a vector whose entries are sizes of dimensions."""
     origins = [entry(x, i) for i in range(sizes_in(x.type)[0])]
     return [origin.combine(*(size_of(*place) for place in origin.places)) for origin in origins]
 
 
 def entry(x: Value, i: int) -> Origin:
-    """The origin of the size in entry i of a shape vector. Looks through the ops that compute the vector."""
+    """The origin of the size in entry i of a shape vector. Traces the entry through ops that compute the vector."""
     while (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
             x = op.operands[0]
@@ -173,7 +175,7 @@ def entry(x: Value, i: int) -> Origin:
 def scalar(x: Value, depth: int = 8) -> Origin:
     """The origin of the size in an integer scalar: a constant, a dimension, or arithmetic on such sizes.
 
-    Looks through at most `depth` nested arithmetic ops.
+    Traces the scalar through at most `depth` nested arithmetic ops.
     """
     while depth and (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
@@ -223,7 +225,7 @@ def _rank(x: Value) -> int:
     return len(sizes_in(x.type)) if isinstance(x.type, ir.RankedTensorType) else 0
 
 
-# ---- ops ---------------------------------------------------------------------------------------------------
+# ---- each of these functions is the rule of an op ----------------------------------------------------------
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
@@ -240,7 +242,7 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """Returns the rule that a result has the sizes of operand `number`, or result i those of operand i for None."""
+    """Returns a rule: a result has the sizes of operand `number`. For None, result i has the sizes of operand i."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
@@ -320,8 +322,8 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
 def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
     """The origin of a dimension of a custom call's result; None if it is unknown.
 
-    An attribute of JAX states which operand holds the shape of a result. For `stablehlo.dynamic_top_k`, the last size
-    is the operand k, and the other sizes are those of the first operand.
+    In programs of JAX, an attribute states which operand contains the shape of a result. For `stablehlo.dynamic_top_k`,
+    the last size is the operand k, and the other sizes are those of the first operand.
     """
     if SHAPE_OPERANDS in op.attributes:
         return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
@@ -358,5 +360,5 @@ RULES: dict[str, Rule] = {
 }
 """Maps op names to shape rules.
 
-Sizes of results of other ops, such as loops and most custom calls, are atoms.
+If an op has no rule, as loops and most custom calls, the dynamic sizes of its results are atoms.
 """

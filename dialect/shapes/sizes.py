@@ -9,8 +9,8 @@ traced to its primal, so a transposed graph never reads the size of a tangent. A
 the ops that compute the size when a program needs it.
 
 A `Size` is a sum of integer multiples of atoms, plus a constant. An atom is a size that the program reads, or a
-product, quotient, maximum or broadcast of two sizes. In this normal form, most equal sizes compare equal. A rule that
-needs a dynamic size as a number raises `UnknownSize`.
+product, quotient, maximum or broadcast of two sizes. In this normal form, most equal sizes compare equal. If a rule
+needs a dynamic size as a number, the conversion raises `UnknownSize`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ Atom = tuple[str, Any, Any]
 """A size that is read, or an operation on two sizes.
 
 A size that is read is ("dimension", value, d), ("entry", vector, i) or ("scalar", value, None). An operation is
-(kind, key, key), where the kind is "product", "quotient", "maximum" or "broadcast".
+(kind, key, key): its kind is "product", "quotient", "maximum" or "broadcast", and each `Key` is a size.
 """
 
 Key = tuple[tuple[tuple[Atom, int], ...], int]
@@ -32,7 +32,8 @@ Key = tuple[tuple[tuple[Atom, int], ...], int]
 class Size:
     """The size of a dynamic dimension.
 
-    A comparison raises `UnknownSize` if the known facts do not decide it. A conversion to int always raises it.
+    A comparison raises `UnknownSize` unless the difference of the two sizes is a known number. A conversion to int
+    always raises `UnknownSize`.
     """
 
     __slots__ = ("key",)
@@ -120,7 +121,7 @@ def atom(kind: str, of: Any, where: Any = None) -> Size:
 
 
 def positive(n: Extent) -> Any:
-    """max(n, 0)."""
+    """Returns max(n, 0). The result is n itself if n is a `Size` that cannot be negative."""
     if not isinstance(n, Size):
         return max(n, 0)
     terms, constant = n.key
@@ -130,7 +131,7 @@ def positive(n: Extent) -> Any:
 
 
 def known_equal(a: Extent, b: Extent) -> bool:
-    """Whether two sizes are certain to be equal."""
+    """Whether two sizes are certain to be equal. Unlike `==`, never raises `UnknownSize`."""
     if isinstance(a, Size) or isinstance(b, Size):
         difference = a - b
         return not isinstance(difference, Size) and difference == 0
@@ -151,7 +152,7 @@ def product(sizes: Sequence[Extent]) -> Any:
 
 
 def _sum(parts: Sequence[tuple[Extent, int]]) -> Any:
-    """The sum of size * factor over the pairs in `parts`; an int if all atoms cancel."""
+    """The sum of size * factor over the pairs (size, factor) in `parts`; an int if all atoms cancel."""
     terms: dict[Atom, int] = {}
     constant = 0
     for part, factor in parts:

@@ -1,7 +1,7 @@
 """Queries and creates tensor types, and converts dimension numbers to attributes.
 
 The results are cached, because programs query few types many times, and a query of the bindings takes ten times as
-long as a look-up in a cache. Types and attributes can be keys, because they are unique in their context.
+long as a look-up in a cache. Types and attributes can be keys, because a context stores equal ones only once.
 """
 
 import functools
@@ -104,12 +104,12 @@ def _with_shape(type_: ir.RankedTensorType, sizes: tuple[int, ...]) -> ir.Ranked
 
 
 def predicate(type_: ir.RankedTensorType) -> ir.RankedTensorType:
-    """The tensor type of a comparison's result: i1 elements in the shape of the given type."""
+    """The tensor type of the result of a comparison: it has i1 elements and the shape of `type_`."""
     return with_element(type_, ir.IntegerType.get_signless(1))
 
 
 def dims(values: Iterable[SupportsInt]) -> ir.DenseI64ArrayAttr:
-    """Integers, such as indices of dimensions, as the attribute `array<i64: ...>`."""
+    """Converts integers, such as indices of dimensions, to the attribute `array<i64: ...>`."""
     return _dims(values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
@@ -119,12 +119,12 @@ def _dims(values: tuple[int, ...]) -> ir.DenseI64ArrayAttr:
 
 
 def i64(value: SupportsInt) -> ir.IntegerAttr:
-    """An integer as the attribute `value : i64`."""
+    """Converts an integer to the attribute `value : i64`."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
 def along(name: str, values: Iterable[SupportsInt]) -> dict[str, ir.Attribute]:
-    """A dictionary that maps `name` to the attribute `array<i64: ...>` of `values`.
+    """Returns a dictionary that maps `name` to `values`, converted to the attribute `array<i64: ...>`.
 
     Calls with equal arguments return the same dictionary, which must not be changed.
     """
@@ -138,25 +138,25 @@ def _along(name: str, values: tuple[int, ...]) -> dict[str, ir.Attribute]:
 
 @functools.cache
 def dimensions_in(attribute: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
-    """The dimension numbers in the attribute `array<i64: ...>`."""
+    """The integers, such as indices of dimensions, in an attribute `array<i64: ...>`."""
     return tuple(attribute)
 
 
 @functools.cache
 def reduced(type_: ir.RankedTensorType, dimensions: tuple[int, ...]) -> ir.RankedTensorType:
-    """The tensor type without the dimensions in `dimensions`."""
+    """The tensor type that is left of `type_` after the dimensions in `dimensions` are removed."""
     return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
 
 
 @functools.cache
 def permuted(type_: ir.RankedTensorType, order: tuple[int, ...]) -> ir.RankedTensorType:
-    """A tensor type with permuted dimensions: dimension i of the result is dimension `order[i]` of `type_`."""
+    """The tensor type with permuted dimensions: dimension i of the result is dimension `order[i]` of `type_`."""
     sizes = sizes_in(type_)
     return _with_shape(type_, tuple([sizes[i] for i in order]))
 
 
 def bits(x: Typed | ir.Type) -> int:
-    """The width of a value's elements in bits."""
+    """The width in bits of the elements of a value or tensor type. A complex element has the width of both parts."""
     type_ = element(x)
     return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)
 
