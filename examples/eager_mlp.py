@@ -2,8 +2,8 @@
 
     python examples/eager_mlp.py
 
-A rehearsal of one step first compiles all ops of the forward and the reverse pass together, so that later steps compile
-nothing.
+First, a rehearsal of one step compiles all ops of the forward and the reverse pass at once. The later steps therefore
+compile nothing.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from tiduc.eager import Array, no_grad, rehearsing
 
 
 def train(steps: int = 100, rate: float = 0.5, seed: int = 0) -> list[float]:
-    """Trains a classifier of points inside and outside of a ring by gradient descent. Returns the loss of each step."""
+    """Trains a network to classify points as inside or outside a ring. Returns the loss before each step."""
     draw = np.random.default_rng(seed)
     x = draw.uniform(-1, 1, (256, 2)).astype(np.float32)
     inside = (np.abs(np.hypot(*x.T) - 0.6) < 0.2).astype(np.int32)

@@ -2,8 +2,8 @@
 
 Writes two files to this folder for each model, in f32 and in f64:
 
-    NAME_TYPE.mlir  the loss as JAX lowers it; only arguments have locations, which are their names
-    NAME_TYPE.npz   inputs and tangents, the loss, its gradient, JVP and Hessian-vector product
+    NAME_TYPE.mlir  the loss as JAX lowers it; the only locations in the text are the names of arguments
+    NAME_TYPE.npz   inputs and tangents; the loss, and its gradient, JVP and Hessian-vector product
 
 The script is needed only to recreate these files: `python examples/export.py [NAME ...]`. README.md has the details.
 """
@@ -21,7 +21,7 @@ from models import MODELS, Model
 
 HERE = Path(__file__).resolve().parent
 TYPES = {"f32": np.float32, "f64": np.float64}
-MARGIN = 5e-4  # the least distance of inputs from kinks, where activations are about 1 in size
+MARGIN = 5e-4  # the least distance of an activation (about 1 in size) from a kink
 
 
 def is_float(leaf: Any) -> bool:
@@ -34,9 +34,9 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 
 def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
-    """Draws arguments of a model from the first seed for which no argument is near a kink.
+    """Draws arguments for which no activation is near a kink, that is, a point where the loss is not differentiable.
 
-    Returns the arguments, and the random generator for further numbers.
+    Tries seeds in order. Returns the arguments, and the random generator for further numbers.
     """
     for seed in range(1000):
         rng = np.random.default_rng(seed)
@@ -48,7 +48,7 @@ def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
 
 def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
     """The StableHLO text to which JAX lowers `loss`. The only locations are the arguments' names."""
-    with jax.enable_x64(dtype is np.float64):  # without x64, f32 programs index with i32
+    with jax.enable_x64(dtype is np.float64):  # without x64, indices in programs of f32 are i32
         text = jax.jit(loss).lower(*args).as_text(debug_info=True)
     text = re.sub(r"^#loc.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r' loc\((#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)', "", text)
@@ -58,8 +58,8 @@ def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> st
 def references(loss: Callable[..., Any], args: tuple[Any, ...], tangents: list[Any]) -> dict[str, Any]:
     """The loss and its derivatives at `args`, all computed in f64.
 
-    The keys `grad.i` and `hvp.i` have the position i of an array among the flat arguments. `tangents` has one array for
-    each float argument.
+    In the keys `grad.i` and `hvp.i`, i is the position of an array among the flattened arguments. `tangents` has one
+    array for each float argument.
     """
     leaves, tree = jax.tree.flatten(cast(args, np.float64))
     where = [i for i, leaf in enumerate(leaves) if is_float(leaf)]
@@ -81,7 +81,7 @@ def references(loss: Callable[..., Any], args: tuple[Any, ...], tangents: list[A
 
 
 def export(name: str, type_name: str) -> None:
-    """Writes the program and the arrays of one model, with floats of one type."""
+    """Writes the files NAME_TYPE.mlir and NAME_TYPE.npz of one model, in which floats have the type `type_name`."""
     model, dtype = MODELS[name], TYPES[type_name]
     args, rng = draw(model)
     args = cast(args, dtype)

@@ -1,9 +1,10 @@
-"""Writes digits.onnx, a small convolutional network, and digits.npz, a batch and the results of training by PyTorch.
+"""Writes digits.onnx, a small convolutional network, and digits.npz, a batch of images and what PyTorch learns from it.
 
     pip install torch onnx onnxscript
     python examples/export_onnx.py
 
-The script is needed only to recreate these two files. Each image is a digit of a seven-segment display, with noise.
+The script is needed only to recreate these two files. Each image shows a digit as a seven-segment display does, with
+noise added.
 """
 
 from pathlib import Path

@@ -4,8 +4,8 @@
         --state build/state.npz -o build/step.vmfb
     python examples/finetune_on_device.py build/step.vmfb build/state.npz
 
-The module contains the forward pass, the loss, the gradient and the update of the parameters, which are overwritten.
-The parameters and the optimizer's state stay on the device. Each step copies only the loss to the host.
+The module computes the loss and its gradient, and overwrites the parameters with the updated ones. The parameters and
+the optimizer's state stay on the device. Each step copies only the loss to the host.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Differentiates five iterative solvers in two ways: implicitly, by the solved equation, and through the iterations.
+"""Differentiates five iterative solvers in two ways: by the equation that they solve, and through the iterations.
 
     python examples/implicit_layers.py            # all five, with n = 60
     python examples/implicit_layers.py --size 20
 
-Each layer is written in JAX twice: with `jax.lax.custom_root`, whose derivative is one linear solve, and as a plain
-loop. `tiduc.from_jax` imports both. The gradient through the loop needs stored values of each iteration; the implicit
-gradient needs none. The script compares the results and the times.
+Each solver is a layer that is written in JAX twice: with `jax.lax.custom_root`, whose derivative solves one linear
+system, and as a plain loop. `tiduc.from_jax` imports both. For the gradient through the loop, values of all iterations
+must be stored; for the gradient by the equation, none. The script compares the results and the times.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def by_matrix(linear: Function, right: Any) -> Any:
 class Layer:
     """A layer that solves f(parameters, y) = 0 iteratively.
 
-    `equation` is f, `start` gives the first y, and each of `steps` calls of `step` improves y. `tangent_solve` solves
-    the linear equation for the tangents. `result` maps the final y to the output of the layer.
+    `equation` is f. `start` maps the parameters to the first y, and `step` computes a better y; it is called `steps`
+    times. `tangent_solve` solves the linear equation for the tangents. `result` maps the final y to the layer's output.
     """
 
     equation: Function
@@ -81,7 +81,7 @@ def newton(n: int, draw: Function) -> Layer:
 
 
 def fixed_point(n: int, draw: Function) -> Layer:
-    """Solves y = tanh(W y + b), a deep equilibrium model, by fixed-point iteration."""
+    """Solves y = tanh(W y + b) by fixed-point iteration. Such a layer is a deep equilibrium model."""
 
     def step(w: Any, b: Any, y: Any) -> Any:
         return jnp.tanh(w @ y + b)
@@ -91,7 +91,10 @@ def fixed_point(n: int, draw: Function) -> Layer:
 
 
 def ode_step(n: int, draw: Function) -> Layer:
-    """Solves y - h (c D y + y - y^3) = x: one step of the implicit Euler method for a reaction-diffusion equation."""
+    """Solves y - h (c D y + y - y^3) = x, one step of the implicit Euler method for a reaction-diffusion equation.
+
+    D is the discretized second derivative, and h is 0.1.
+    """
 
     def equation(c: Any, x: Any, y: Any) -> Any:
         padded = jnp.pad(y, 1)
@@ -143,7 +146,7 @@ def quadratic_program(n: int, draw: Function) -> Layer:
 def sinkhorn(n: int, draw: Function) -> Layer:
     """Solves an entropy-regularized optimal transport problem by Sinkhorn's iteration.
 
-    The parameters are a matrix of costs and the weights of its rows; the result is the potentials of the rows.
+    The parameters are the matrix of costs and the weights of its rows. The result is the dual potentials of the rows.
     """
 
     def step(costs: Any, weights: Any, y: Any) -> Any:
@@ -168,7 +171,7 @@ LAYERS: dict[str, Callable[[int, Function], Layer]] = {
 
 
 def gradients(layer: Layer) -> tuple[tiduc.Program, tiduc.Program]:
-    """The VJP of a layer by implicit differentiation, and the VJP through the iterations."""
+    """Returns two programs for the VJP of a layer: by implicit differentiation, and through the iterations."""
     implicit, unrolled = (tiduc.from_jax(f, *layer.parameters) for f in (layer.implicit, layer.unrolled))
     return implicit.vjp(), unrolled.vjp()
 

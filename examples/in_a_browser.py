@@ -1,8 +1,8 @@
 """Writes a web page that computes the gradient of a network: python examples/in_a_browser.py net.html
 
-The page contains the gradient as a WebAssembly module and needs no server. The module is a static library that the C
-compiler of the Python package ziglang has linked. With `--run`, the script opens the page in Chromium, which is part of
-the Python package PyQt6-WebEngine, and prints the results that the page shows.
+The page contains the gradient as a WebAssembly module and needs no server. To make the module, tiduc compiles a static
+library, and the C compiler of the Python package ziglang links it. With `--run`, the script opens the page in Chromium,
+which is part of the Python package PyQt6-WebEngine, and prints the results that the page shows.
 """
 
 import argparse
@@ -45,7 +45,7 @@ main().catch(error => { shown.textContent = `failed: ${error}`; }).then(() => { 
 
 
 def linked(program: tiduc.Program) -> bytes:
-    """Compiles and links the program to a WebAssembly module that exports the program's function `net` and `malloc`."""
+    """Compiles and links a program to a WebAssembly module, which exports `malloc` and the program's function `net`."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "net.mlir").write_text(str(program))
         library = ["compile", "net.mlir", "--target", "wasm32", "--emit", "static-library", "-o", "net.o"]
@@ -69,9 +69,13 @@ def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
 
 
 def shown_by_chromium(page: Path, storage: Path | None = None) -> str:
-    """The title that the page sets when it is done. Chromium keeps the page's stored data in `storage`, if given."""
+    """Opens a page in Chromium. Returns the title that the page sets when it is done, or its last title after a minute.
+
+    If `storage` is given, Chromium saves the page's local data in this folder.
+    """
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--disable-gpu --no-sandbox")  # root has no sandbox
+    # Chromium's sandbox does not work for the user root.
+    os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--disable-gpu --no-sandbox")
 
     from PyQt6.QtCore import QTimer, QUrl
     from PyQt6.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
@@ -88,7 +92,7 @@ def shown_by_chromium(page: Path, storage: Path | None = None) -> str:
     opened.load(QUrl.fromLocalFile(str(page.resolve())))
     QTimer.singleShot(60_000, application.quit)
     application.exec()
-    del opened  # before its profile
+    del opened  # a page must be deleted before its profile
     return titles[-1] if titles else "no title after a minute"
 
 

@@ -1,7 +1,7 @@
-"""Three small models. Each is a scalar loss as a function of parameters and one batch of data.
+"""Three small models. Each is a function from parameters and one batch of data to a scalar loss.
 
-They are written like any JAX program, with no special provision for tiduc: parameters are a dict of arrays, element
-types are those of the inputs, and the loss uses plain `jnp`.
+They are ordinary programs of JAX, without any special code for tiduc. The parameters are a dictionary of arrays, and
+arrays have the element types of the inputs.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ Params = dict[str, Any]
 
 
 class Model(NamedTuple):
-    """A loss, and functions that draw its arguments and measure their distance from kinks."""
+    """A loss, a function that draws its arguments, and one that measures how far activations are from kinks."""
 
     loss: Callable[..., Any]
     inputs: Callable[[np.random.Generator], tuple[Any, ...]]
-    """Draws the arguments of `loss` by a random generator. Floats are f64."""
+    """Draws the arguments of `loss` with a random generator. All floats are f64."""
     kinks: Callable[..., Any] | None = None
     """Maps arguments of `loss` to the distances of activations from the points where the loss is not differentiable.
 
-    None if the loss is differentiable everywhere.
+    The field is None if the loss is differentiable everywhere.
     """
 
 
@@ -37,18 +37,18 @@ def dense_init(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def cross_entropy_one_hot(logits, labels):
-    """The mean cross-entropy, which selects the label by a product with a one-hot vector."""
+    """The mean cross-entropy. The log-probability of a label is selected by a product with a one-hot vector."""
     picked = jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
     return -jnp.mean(jnp.sum(picked, axis=-1))
 
 
 def cross_entropy_gather(logits, labels):
-    """The mean cross-entropy, which selects the label by a gather."""
+    """The mean cross-entropy. The log-probability of a label is selected by a gather."""
     picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=-1)
     return -jnp.mean(picked)
 
 
-# --- mlp: two hidden layers of tanh, mean squared error ---------------------------------------------
+# --- mlp has two hidden layers with tanh. Its loss is the mean squared error. -----------------------
 
 
 def mlp_loss(params: Params, x, y):
@@ -67,7 +67,7 @@ def mlp_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
     return params, rng.standard_normal((32, sizes[0])), rng.standard_normal((32, sizes[-1]))
 
 
-# --- convnet: convolution, batch norm and pooling, twice, then a dense layer ------------------------
+# --- convnet has two blocks of convolution, batch norm and pooling, and then a dense layer. ---------
 
 
 def conv(x, kernel):
@@ -76,7 +76,7 @@ def conv(x, kernel):
 
 
 def batch_norm(x, scale, shift, eps=1e-5):
-    """Batch normalization as in training, by the mean and variance of the batch."""
+    """Batch normalization as in training: it uses the mean and the variance of the batch."""
     mean = jnp.mean(x, axis=(0, 1, 2))
     var = jnp.var(x, axis=(0, 1, 2))
     return (x - mean) * lax.rsqrt(var + eps) * scale + shift
@@ -93,7 +93,7 @@ def avg_pool(x):
 
 
 def convnet_layers(params: Params, images):
-    """Runs the network. Returns the operand of the max pool, the operands of both relus, and the logits."""
+    """Runs the network. Returns the operand of the max pool, the operands of the two relus, and the logits."""
     normed = batch_norm(conv(images, params["conv1"]), params["scale1"], params["shift1"])
     pre1 = max_pool(normed)
     pre2 = batch_norm(conv(jax.nn.relu(pre1), params["conv2"]), params["scale2"], params["shift2"])
@@ -129,7 +129,7 @@ def convnet_kinks(params: Params, images, labels):
     return jnp.concatenate([gaps, jnp.abs(pre1).ravel(), jnp.abs(pre2).ravel()])
 
 
-# --- transformer: a language model of one pre-norm block --------------------------------------------
+# --- transformer is a language model with one pre-norm block. ---------------------------------------
 
 HEADS = 4
 

@@ -1,11 +1,11 @@
-"""Swings a pendulum up with the least effort: an optimal control problem, solved by `scipy.optimize`.
+"""Swings a pendulum up with the least effort, an optimal control problem that `scipy.optimize` solves.
 
-    python examples/optimal_control.py                    # scipy's trust-constr, with sparse derivatives
-    python examples/optimal_control.py --save kkt.mlir    # a program with all derivatives that an SQP method needs
+    python examples/optimal_control.py                    # solves it by trust-constr, with sparse derivatives
+    python examples/optimal_control.py --save kkt.mlir    # saves a program with all derivatives for an SQP method
 
 The variables z are an angle, a speed and a torque at each of 21 times. The cost is the integral of the squared torque.
-The constraints are the equations of motion, discretized by the trapezoidal rule, and the states at the first and the
-last time.
+The constraints are the equations of motion, which are discretized by the trapezoidal rule, and given states at the
+first and the last time.
 """
 
 import argparse
@@ -64,9 +64,9 @@ func.func @main(%z: tensor<{STEPS + 1}x3xf64> {{tidu.name = "z"}}) -> (
 
 
 def derivatives() -> tiduc.Program:
-    """The program z, multipliers -> cost, gap, their Jacobians, and the Hessian of the Lagrangian.
+    """The program that maps z and the multipliers to cost, gap, their Jacobians, and the Hessian of the Lagrangian.
 
-    It returns each Jacobian and the Hessian as the vector of the matrix's nonzeros.
+    The program returns each Jacobian and the Hessian as a vector of the matrix's nonzeros.
     """
     problem = tiduc.load(PENDULUM)
     hessian = problem.lagrangian().hessian("z", compressed="csr")
@@ -74,7 +74,7 @@ def derivatives() -> tiduc.Program:
 
 
 class Problem:
-    """Computes the functions and derivatives that `scipy.optimize` needs, by one compiled program."""
+    """Computes the functions and derivatives that `scipy.optimize` needs. One compiled program computes all of them."""
 
     def __init__(self) -> None:
         program = derivatives()
@@ -96,7 +96,7 @@ class Problem:
 
 
 def start() -> Array:
-    """The first guess: the angle grows linearly from the first to the last state, with zero speed and torque."""
+    """The first guess for z: the angle grows linearly from 0 to pi; all speeds and torques are zero."""
     z = np.zeros((STEPS + 1, 3))
     z[:, 0] = np.linspace(0, np.pi, STEPS + 1)
     return z.ravel()

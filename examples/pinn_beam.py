@@ -1,8 +1,8 @@
 """Trains a physics-informed network for a bent beam: u'''' = pi^4 sin(pi x), with the solution u = sin(pi x).
 
-    python examples/pinn_beam.py              # 2000 steps
-    python examples/pinn_beam.py --jax        # also runs JAX; for each, prints the time until the first step
-                                              # has run, and the mean time of a later step
+    python examples/pinn_beam.py              # runs 2000 steps; prints the time until the first step has run,
+                                              # and the mean time of a later step
+    python examples/pinn_beam.py --jax        # does the same with tiduc and with JAX
 
 A jet of order 4 computes the derivatives of u with respect to x up to the fourth. The program of the loss contains the
 program of the jet and calls it, so the gradient with respect to the weights is reverse mode over Taylor mode.
@@ -41,8 +41,8 @@ func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>
 }
 """
 
-# The jet follows x + t, so its coefficient of order k is the k-th derivative divided by k!. The first and the last
-# point are the ends of the beam, where u and u'' are 0.
+# The jet computes the Taylor series of u(x + t) in t, so the coefficient of t^k is the k-th derivative divided by k!.
+# The first and the last point are the ends of the beam, where u and u'' must be 0.
 LOSS = """
 func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>, %b2: tensor<32xf32>,
                 %w3: tensor<32xf32>, %x: tensor<64xf32>) -> tensor<f32> {
@@ -76,13 +76,13 @@ func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>
 
 
 def gradient() -> tiduc.Program:
-    """The program weights..., points -> loss, and its gradient with respect to each array of weights."""
+    """The program that maps the weights and the points to the loss and the gradient for each array of weights."""
     jet = tiduc.load(NETWORK).jet(4, "x").text.rstrip().removesuffix("}")
     return tiduc.load(jet.replace("@main", "private @jet") + LOSS + "}").grad(range(len(WEIGHTS)), value=True)
 
 
 def jax_gradient() -> Callable[..., Any]:
-    """The loss and its gradient in JAX, where u'''' at each point is four nested gradients, batched by `vmap`."""
+    """The loss and its gradient in JAX. Four nested gradients compute u'''' at a point; `vmap` batches over points."""
     import jax
     import jax.numpy as jnp
 

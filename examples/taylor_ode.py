@@ -1,11 +1,11 @@
 """Integrates the Lorenz system by Taylor series of high order. The last coefficients determine the size of each step.
 
-    python examples/taylor_ode.py              # order 20
-    python examples/taylor_ode.py --jax        # also runs JAX; for each, prints the time until the first series
-                                               # is computed, and the time of all steps
+    python examples/taylor_ode.py              # runs order 20; prints the time until the first series is computed,
+                                               # and the time of all steps
+    python examples/taylor_ode.py --jax        # does the same with tiduc and with JAX
 
-A compiled program computes all Taylor coefficients of the solution at a point. A step is so long that each of the last
-two terms of the series is at most TOLERANCE (Jorba and Zou, 2005).
+A compiled program computes all Taylor coefficients of the solution at a point. Each step is as long as possible such
+that neither of the last two terms of the series exceeds TOLERANCE (Jorba and Zou, 2005).
 """
 
 import argparse
@@ -70,7 +70,7 @@ def integrate(
 
 
 def jax_coefficients(order: int) -> Callable[[Array], Any]:
-    """A JAX function that computes the Taylor coefficients by `jax.experimental.jet`, one order after the other."""
+    """Returns a JAX function that computes the Taylor coefficients. Each call of JAX's `jet` adds one order."""
     import jax
     import jax.numpy as jnp
     from jax.experimental.jet import jet

@@ -40,7 +40,7 @@ def main() -> None:
 def train(
     modules: Path, inputs: list["np.ndarray"], steps: int, rate: float, target: str = "cpu"
 ) -> list[float]:
-    """Runs gradient descent and returns the loss of each step. `inputs` are the initial parameters, then the batch."""
+    """Runs gradient descent. Returns the loss before each step. `inputs` has the initial parameters, then the batch."""
     with (
         tiduc.runtime.load(modules / "gradient.vmfb", target) as gradient,
         tiduc.runtime.load(modules / "sgd_mlp.vmfb", target) as sgd,

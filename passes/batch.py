@@ -1,14 +1,14 @@
-"""batch: vmap. Computes the outputs for k values of some inputs, which are stacked along a new leading dimension.
+"""The stage `batch` (vmap) computes outputs for k values of some inputs, stacked along a new leading dimension.
 
     L0: dx = input                             B0: dx = k inputs, stacked
         t1 = mul @F0::@a, dx           ->          a' = broadcast @F0::@a
         t2 = mul @F0::@p3, t1                      t1 = mul a', dx
                                                    ...
 
-The stage visits the ops on which the outputs depend, in order, and applies the batching rule of each op that reads a
-batched value. The new graph does not copy unbatched values, but reads them from the graph that defines them. If only
-the tangents of a linear graph are batched, its primal values are therefore computed once. An op without a rule runs k
-times, in a loop. If most ops have no rule, or a value cannot have a batch dimension, a single loop runs all ops.
+The stage visits the ops on which the outputs depend, in order. If an op reads a batched value, the stage applies the
+batching rule of the op. The new graph does not copy unbatched values, but reads them from the graph that defines them.
+If only the tangents of a linear graph are batched, its primal values are therefore computed once. An op without a rule
+runs k times, in a loop. If most ops have no rule, or a value cannot have a batch dimension, a single loop runs all ops.
 """
 
 from collections.abc import Collection, Sequence
@@ -51,7 +51,7 @@ BATCHED = "tidu.batched"
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of `batch` or `collapse` that apply to each graph that the call creates."""
+    """The arguments of a call of `batch` or `collapse` that apply to all graphs which that call creates."""
 
     view: View
     size: int
@@ -137,10 +137,11 @@ def _batch_ops(
     plain: dict[Value, Value],
     closed: bool,
 ) -> None:
-    """Batches each op that reads a batched value, and adds its batched results to `values`.
+    """Calls `batch_op` for each op that reads a batched value, that is, a value in `values`.
 
-    `plain` maps unbatched values of the original graph to values of the new graph. If the new graph is `closed`, ops
-    that read no batched value are copied into it. Otherwise, they are copied only if they read a value in `plain`.
+    `values` and `plain` map batched and unbatched values of the original graph to values of the new graph. If the new
+    graph is `closed`, it may not read values of other graphs, so all other ops are copied into it. If it is not, an op
+    is copied only if it reads a value in `plain`.
     """
     for op in order:
         if not values.keys().isdisjoint(op.reads):
@@ -156,7 +157,10 @@ def batch_op(
     values: dict[Value, Value],
     plain: dict[Value, Value],
 ) -> None:
-    """Batches one op that reads a batched value. Adds batched results to `values`, and unbatched results to `plain`."""
+    """Emits the batched form of an op that reads a batched value.
+
+    Adds the op's batched results to `values`, and its unbatched results to `plain`.
+    """
     if op.name == BINDING:
         values[op.result] = values[op.operands[0]]
         return
@@ -173,7 +177,7 @@ def batch_op(
 
 
 def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> None:
-    """Copies an op whose operands are unbatched. Replaces operands by the map `plain`, and adds the results to it."""
+    """Copies an op with unbatched operands. Replaces operands that `plain` maps, and adds the results to `plain`."""
     operands = tuple([plain.get(v, v) for v in op.operands])
     if op.name == BINDING:
         plain[op.result] = operands[0]
@@ -187,8 +191,9 @@ def _rule(request: Request, op: Definition) -> BatchRule:
     """The batching rule for an op.
 
     The rule is `mapped`, a loop over the batch, if the op has no other rule, or if its regions capture values that are
-    not constants. Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. Results of
-    loops may be sequences of dynamic length, because sequences between loops are never stored as a whole.
+    not constants and no rule supports that. Raises `Unsupported` if the op must not be batched, or if its rule is not
+    `mapped` and a result is not a tensor of static shape. The results of loops may be sequences of dynamic length,
+    because sequences between loops are never stored as a whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
     if op.name not in request.opset.capturing and not all(x.is_constant for x in op.captures):
@@ -199,7 +204,7 @@ def _rule(request: Request, op: Definition) -> BatchRule:
     return rule
 
 
-# ---- graphs that are called --------------------------------------------------------------------------------
+# ---- called graphs are batched, too ------------------------------------------------------------------------
 
 
 _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, BatchRules], Batched]()
@@ -208,18 +213,21 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """Batches a closed graph: the inputs flagged in `at` get a batch dimension.
+    """Batches a closed graph, which reads no values of other graphs. The inputs flagged in `at` get a batch dimension.
 
     `forced` has an entry for each output. True forces a batch dimension, even if the output does not depend on batched
-    inputs. False asserts that the output does not depend on them. With None, the output has a batch dimension only if
-    it depends on them.
+    inputs. False asserts that the output does not depend on them. None gives the output a batch dimension only if it
+    depends on them.
     """
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
 def batch_closed(view: View, graph: Graph, at: Sequence[bool], size: int, *, opset: OpSet) -> Graph:
-    """Batches a closed graph for `size` values of the inputs flagged in `at`. Each output gets a batch dimension."""
+    """Batches a graph that reads no values of other graphs, for `size` values of the inputs flagged in `at`.
+
+    Returns the new graph, in which each output has a batch dimension.
+    """
     request = Request(view, size, opset, BATCHING)
     return _batched_graph(request, graph, tuple(at), [True] * len(graph.outputs)).graph
 
@@ -246,7 +254,7 @@ def _batch_graph(
     return Batched(b.finish(ends), given)
 
 
-# ---- one loop around all -----------------------------------------------------------------------------------
+# ---- one loop over the batch runs all ops ------------------------------------------------------------------
 
 
 def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[Definition]:
@@ -260,10 +268,10 @@ def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[
 
 
 def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
-    """Whether one loop over the batch should run all ops: most ops have no rule, or a result cannot be batched.
+    """Whether one loop over the batch should run all ops, because most have no rule, or a result cannot be batched.
 
-    False if a stateful op must not be batched, or if a loop returns a sequence of dynamic length, because a loop around
-    all ops cannot read such a sequence.
+    Returns False if a stateful op must not be batched. Also returns False if one of the ops reads or returns a loop's
+    sequence of dynamic length, because a loop that runs all ops cannot read such a sequence.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
@@ -283,7 +291,7 @@ def _is_dynamic_sequence(x: Value) -> bool:
 def in_one_loop(
     b: StablehloBuilder, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
-    """Emits one loop over the batch that runs all ops in `reached`. Adds the batched outputs to `values`."""
+    """Emits one loop over the batch that runs the ops `reached`. Adds the outputs that they compute to `values`."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
     b.location = reached[0].location  # errors about the loop have this location
     computed = {y for op in reached for y in op.results}

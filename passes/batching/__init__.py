@@ -2,7 +2,8 @@
 
     registry.py, table.py                           functions that declare rules, and the table of the rules
     elementwise, shape, indexing, reduction, contraction, linear_algebra, collectives, control      rules, by kind of op
-    alignment, places, patterns, colouring          sparsity of Jacobians: which elements an op reads, and shared seeds
+    alignment, places, patterns                     sparsity of Jacobians: which operand elements a result element reads
+    colouring                                       columns of a sparse Jacobian that are computed together
     factors                                         factors that all examples share
 
 An op without a rule runs once per example, in a loop. `passes/batch.py` is the stage.

@@ -1,9 +1,9 @@
-"""Finds aligned dimensions of an input and a value: along them, the Jacobian of the value is block-diagonal.
+"""Finds aligned dimensions of an input and a value: the value's Jacobian is block-diagonal along these dimensions.
 
 Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d. For an
 elementwise op, each dimension of the result is aligned with the same dimension of the operand. For a contraction, free
-and batching dimensions are aligned. For an op without a rule in this file, no alignment is assumed, so every reported
-alignment is right.
+and batching dimensions are aligned. If an op has no rule in this file, its dimensions are taken not to be aligned. So
+some alignments are missed, but all alignments that are found exist.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,13 +22,13 @@ Alignment = dict[int, int]
 """Maps dimensions of the input to the dimensions of a value that are aligned with them."""
 
 DimensionRule = Callable[[Definition, int], dict[int, int]]
-"""Maps an op and the index of an operand to a map from dimensions of the operand to the aligned ones of each result."""
+"""Maps an op and an operand's index to a map: dimension of the operand -> the aligned dimension of each result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
     """Maps x, and each value that the ops compute from x, to its alignment with x.
 
-    `order` is a schedule of the ops.
+    `order` lists the ops such that each follows the ops whose results it reads.
     """
     aligned: dict[Value, Alignment] = {}
     if isinstance(x.type, ir.RankedTensorType):
@@ -66,8 +66,8 @@ def _in_place(op: Definition, i: int) -> dict[int, int]:
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
-    """No alignment if a barrier has several operands, because a rule holds for all results, but operand i aligns only
-    with result i.
+    """Returns {} if a barrier has several operands, because a returned dimension must be aligned for all results, but
+    operand i is aligned only with result i.
     """
     return _in_place(op, i) if len(op.operands) == 1 else {}
 
@@ -78,8 +78,8 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Maps the dimensions that a reshape keeps. Such a dimension has the same size, and the same product of the sizes
-    before it, in operand and result.
+    """Maps the dimensions that a reshape keeps. Such a dimension has the same size in operand and result, and the sizes
+    before it have the same product.
     """
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
@@ -120,7 +120,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that aligns all dimensions but one: the dimension in the attribute `name`, by default the last."""
+    """Returns a rule that aligns all dimensions except the one in the attribute `name` (if absent, the last one)."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
@@ -137,7 +137,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
 
 
 def _leading(matrix: int) -> DimensionRule:
-    """A rule that aligns all dimensions except the last `matrix` ones."""
+    """Returns a rule that aligns all dimensions except the last `matrix` dimensions."""
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _in_place(op, i) else {}
 
 
@@ -204,7 +204,7 @@ def _beside(
     """Maps the batching dimensions of a gather's operand to dimensions of its result.
 
     `batch` lists the dimensions of the result that are outside the windows, and `vector` is the index vector dimension.
-    For a scatter, the updates are in the place of the result.
+    For a scatter, `batch` lists dimensions of the updates, and the result maps to these.
     """
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 

@@ -1,4 +1,4 @@
-"""Batching rules of collectives: the value of each device gets a batch dimension."""
+"""Batching rules of collectives. On each device, operands and results get a leading batch dimension."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ leading(
 
 
 def _along(*names: str) -> BatchRule:
-    """A rule that adds 1 to the dimension numbers in the attributes `names`, because the batch is dimension 0."""
+    """Returns a rule that adds 1 to the dimension numbers in the attributes `names`, as the batch is dimension 0."""
 
     def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
         count = len(op.operands)

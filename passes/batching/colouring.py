@@ -1,12 +1,12 @@
-"""Colouring: columns of a sparse matrix may share a seed (have one colour) if no row has nonzeros in two of them.
+"""Colours the columns of a sparse matrix: columns get the same colour only if no row has nonzeros in two of them.
 
-    x x . .        colours 0 1 2 0: the sum of the basis vectors 0 and 3 is one seed
-    x x x .
-    . x x x
+    x x . .        colours 0 1 2 0
+    x x x .        The product of the matrix and the sum of the basis vectors 0 and 3
+    . x x x        contains all nonzeros of the columns 0 and 3.
     . . x x
 
-For a symmetric matrix, a star colouring needs fewer colours. It uses that entries (i, j) and (j, i) are equal: only one
-of them must be readable, that is, the only nonzero in its row among the columns of its colour.
+For a symmetric matrix, a star colouring needs fewer colours. Because the entries (i, j) and (j, i) are equal, only one
+of them must be the only nonzero in its row among the columns of its colour.
 
 Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
 color is your Jacobian?" (2005), algorithms 3.1 and 4.1.
@@ -24,9 +24,10 @@ Entries = tuple[Numbers, Numbers]
 
 
 def column_colours(entries: Entries, count: int) -> Numbers:
-    """A greedy colouring of `count` columns: no row has nonzeros in two columns of the same colour.
+    """Returns the colour of each of `count` columns. No row has nonzeros in two columns of the same colour.
 
-    Visits the columns in order, and by descending number of nonzeros. Returns the colouring with fewer colours.
+    Colours the columns greedily: once in order, and once by descending number of nonzeros. Returns the colouring with
+    fewer colours.
     """
     rows, columns = entries
     in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
@@ -62,10 +63,11 @@ def _free(taken: set[int]) -> int:
 
 
 def star_colours(entries: Entries, count: int) -> Numbers:
-    """A star colouring of the columns of a symmetric matrix: every path of four columns has at least three colours.
+    """Returns the colours of the columns of a symmetric matrix in a star colouring.
 
-    Two columns i and j are adjacent if entry (i, j) is nonzero. With such a colouring, at least one of the equal
-    entries (i, j) and (j, i) is alone: no other column of its colour has a nonzero in its row.
+    Columns i and j are neighbours if the entry (i, j) is nonzero. Neighbours have different colours, and every path of
+    four columns has at least three colours. Then, of the equal entries (i, j) and (j, i), at least one is alone: no
+    other column of its colour has a nonzero in its row.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}
@@ -78,9 +80,8 @@ def star_colours(entries: Entries, count: int) -> Numbers:
         taken = set(around)
         for w in neighbours[v]:
             of_w = colours[w]
-            is_inside = (
-                of_w >= 0 and around.count(of_w) > 1
-            )  # a path a, v, w, x on which a and w have one colour
+            # Whether v has another neighbour a with the colour of w. Then a, v, w, x is a path for each x below.
+            is_inside = of_w >= 0 and around.count(of_w) > 1
             for x in neighbours[w]:
                 if x != v and (is_inside or of_w < 0 or _has_other(neighbours[x], w, colours)):
                     taken.add(colours[x])
@@ -94,7 +95,7 @@ def _has_other(around: Sequence[int], w: int, colours: Sequence[int]) -> bool:
 
 
 def is_alone(entries: Entries, colours: Numbers) -> NDArray[np.bool_]:
-    """For each entry, whether no other column of its colour has a nonzero in its row."""
+    """Returns a flag for each entry: whether no other column of the entry's colour has a nonzero in the entry's row."""
     rows, columns = entries
     keys = rows * (int(colours.max(initial=0)) + 1) + colours[columns]
     _, at, counts = np.unique(keys, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Batching rules of contractions and convolutions: the batch becomes a free, batching or grouped dimension."""
+"""Batching rules of contractions and convolutions. The batch becomes a free, batching or grouped dimension."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def dot_general(
 ) -> Sequence[Value]:
     """Batches a `dot_general` or `dot`. If both operands are batched, the batch becomes a batching dimension.
 
-    If only one operand is batched, the batch becomes a free dimension, which is moved to the front of the result.
+    If only one operand is batched, the batch becomes a free dimension of the product, which is then moved to the front.
     """
     d = Contraction.of(op)
     batches, summed = (
@@ -46,11 +46,11 @@ def dot_general(
 def convolution(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Batches a convolution: by images (lhs batched), by output features (rhs batched), or by groups (both).
+    """Batches a convolution. The batch is merged into the images if only lhs is batched, and into the output features
+    if only rhs is batched. If both are batched, there are k times as many groups.
 
-    Groups are contiguous. If only one operand is batched, k examples turn a dimension of g groups of m elements into
-    one of g groups of k m elements. If both operands are batched, each example has its own g groups, so the dimension
-    has k g groups of m elements.
+    Groups are contiguous. If only one operand is batched, a dimension of g groups of m elements becomes one of g groups
+    of k m elements. If both are batched, each example has its own g groups, so there are k g groups of m elements.
     """
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     features, images = (int(op.attributes[name].value) for name in _COUNTS)

@@ -1,8 +1,8 @@
 """Batching rules of calls, branches and loops.
 
-A called graph is batched once for each combination of batched arguments with which it is called. If the index of a
-`case` is batched, all branches run, and each example selects a result. If the condition of a loop is batched, the loop
-runs while the condition holds for any example. Examples whose condition no longer holds keep their values.
+A called graph is batched once for each set of its arguments that are batched in a call. If the index of a `case` is
+batched, all branches run, and the index of each example selects the example's results. If the condition of a loop is
+batched, the loop runs while the condition holds for any example. Examples whose condition is false keep their values.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequen
     raise only_vjp(op)
 
 
-# ---- calls and branches ------------------------------------------------------------------------------------
+# ---- calls and branches call batched graphs ----------------------------------------------------------------
 
 
 @batch(CALL)
@@ -73,7 +73,7 @@ def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequen
 @batch("stablehlo.case")
 @batch("stablehlo.if")
 def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
-    """Batches a call or a `case`: emits the same op with batched graphs.
+    """Batches a call or a `case`: emits the same op with batched graphs. If the index is batched, all branches run.
 
     A function that must not be inlined, such as one with a custom derivative, is called k times in a loop instead.
     """
@@ -95,7 +95,7 @@ def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[b
 
 
 def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
-    """The batched branches, and flags of their batched outputs.
+    """Returns the batched branches, and a flag for each output: whether it is batched.
 
     An output that is batched in one branch is batched in all, so that the branches have the same output types.
     """
@@ -112,7 +112,7 @@ def _selected(
     operands: Sequence[Value],
     flags: Flags,
 ) -> list[Value]:
-    """Runs all branches, and selects the results of each example by the index of the example.
+    """Emits calls of all branches, and ops that select the results of each example by the index of the example.
 
     An index that is out of range selects the last branch.
     """
@@ -127,7 +127,7 @@ def _selected(
     return list(last)
 
 
-# ---- loops -------------------------------------------------------------------------------------------------
+# ---- loops run batched bodies ------------------------------------------------------------------------------
 
 
 @batch(LOOP)
@@ -184,10 +184,10 @@ def loop_(
 
 
 def _steady(b: StablehloBuilder, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
-    """The batched body of a loop, and flags of the operands that must be batched.
+    """Returns the batched body of a loop, and a flag for each operand: whether it must be batched.
 
     A loop-carried value must be batched if its initial value is, or if an iteration computes it from batched values.
-    The flags are the least fixed point of this condition.
+    This condition is applied until no flag changes.
     """
     n = len(record.inits)
     while True:
@@ -208,9 +208,9 @@ def _of_cond(record: Loop, flags: Sequence[bool]) -> Flags:
 
 
 def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
-    """The batched condition of a loop, and whether its result is batched, so that examples may stop at different times.
+    """Returns the batched condition of a loop, and whether the condition's result is batched.
 
-    Returns (None, False) if the loop has no condition.
+    If it is, examples may stop at different times. Returns (None, False) if the loop has no condition.
     """
     if record.cond is None:
         return None, False
@@ -220,7 +220,7 @@ def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tupl
 
 @dataclass(frozen=True)
 class _WhileAny:
-    """The graphs of a loop that runs while any example continues. The body updates only the examples that continue."""
+    """The graphs of a loop that runs while the condition holds for any example. The body updates only such examples."""
 
     cond: Graph
     body: Graph
@@ -259,9 +259,9 @@ def _inlined(
 
 
 def elements(b: StablehloBuilder, x: Value) -> Value:
-    """Turns a batch of sequences into a sequence of batches, by a transpose of the first two dimensions.
+    """Turns a batch of sequences into a sequence of batches: transposes the first two dimensions.
 
-    If x is the result of such a transpose, returns the operand of this transpose.
+    If x is the result of such a transpose already, returns the operand of that transpose.
     """
     order = [1, 0, *range(2, rank(x))]
     defining = x.definition
