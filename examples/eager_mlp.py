@@ -2,8 +2,8 @@
 
     python examples/eager_mlp.py
 
-First, a rehearsal of one step compiles all ops of the forward and the reverse pass at once. The later steps therefore
-compile nothing.
+First, a rehearsal of one step compiles all ops of the forward and the reverse pass together. The later steps
+therefore compile nothing.
 """
 
 import numpy as np

@@ -63,7 +63,8 @@ def page_of(program: tiduc.Program, arrays: list[np.ndarray]) -> str:
     def quoted(data: bytes) -> str:
         return '"' + base64.b64encode(data).decode() + '"'
 
-    sizes = [4 * int(np.prod(output.type.shape)) for output in program.signature.outputs]  # f32
+    # All results are f32, with 4 bytes per element.
+    sizes = [4 * int(np.prod(output.type.shape)) for output in program.signature.outputs]
     page = PAGE.replace("PROGRAM", quoted(linked(program))).replace("SIZES", str(sizes))
     return page.replace("INPUTS", "[" + ", ".join(quoted(array.tobytes()) for array in arrays) + "]")
 

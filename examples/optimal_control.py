@@ -4,8 +4,8 @@
     python examples/optimal_control.py --save kkt.mlir    # saves a program with all derivatives for an SQP method
 
 The variables z are an angle, a speed and a torque at each of 21 times. The cost is the integral of the squared torque.
-The constraints are the equations of motion, which are discretized by the trapezoidal rule, and given states at the
-first and the last time.
+The constraints are the equations of motion, which are discretized by the trapezoidal rule, and the prescribed states at
+the first and the last time.
 """
 
 import argparse

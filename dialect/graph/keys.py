@@ -54,7 +54,7 @@ class KeyTable:
         existing = self._results.setdefault(key, results)
         if existing is results:
             return existing
-        types = [y.type for y in results]  # the key does not contain them, because most ops determine them
+        types = [y.type for y in results]  # the key lacks these types, because most ops determine them
         if types == [y.type for y in existing]:
             return existing
         return self._results.setdefault((key, *types), results)

@@ -20,8 +20,7 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
     """Replaces each custom call in `ops` whose only result is a tuple by a call that returns the tuple's elements.
 
-    If the tuple contains tuples, the new call returns the elements of these. Returns a list of the ops after the
-    replacement.
+    Elements of nested tuples also become results of the new call. Returns the list of the ops after the replacement.
     """
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 

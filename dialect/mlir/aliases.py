@@ -1,4 +1,4 @@
-"""aliases: refuses attributes, types and locations that take exponential space when they are printed.
+"""Refuses attributes, types and locations whose text would take exponential space.
 
     #a1 = [#a0, #a0]   #a2 = [#a1, #a1]   ...   #a40 = [#a39, #a39]
 

@@ -32,7 +32,7 @@ PASSES = (
     "stablehlo-refine-arguments",
     "stablehlo-refine-shapes",
 )
-"""The native passes that tiduc runs, except those that convert models of PyTorch and ONNX."""
+"""The passes of MLIR and StableHLO that tiduc runs, except those that convert models of PyTorch and ONNX."""
 
 
 def redirect() -> None:

@@ -61,7 +61,8 @@ def integer_in(value: ir.Attribute) -> int | None:
     """The integer in a splat of integers, where true is 1; None for any other attribute."""
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
-    entry = ir.IntegerAttr(value.get_splat_value())  # unlike iteration, works for fewer than 8 bits
+    # The bindings cannot iterate over the elements if these have fewer than 8 bits.
+    entry = ir.IntegerAttr(value.get_splat_value())
     return abs(entry.value) if ir.IntegerType(entry.type).width == 1 else int(entry.value)
 
 
@@ -69,8 +70,8 @@ def integer_in(value: ir.Attribute) -> int | None:
 def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
     """Converts a splat of type `integers` to a splat of type `floats`.
 
-    Returns None for any other attribute, and if `floats` is dynamic or has other elements than floats. Also returns
-    None for an integer over 2^53 in magnitude, because it could be rounded twice, and for floats of fewer than 16 bits,
+    Returns None for any other attribute, and if `floats` is dynamic or its elements are not floats. Also returns None
+    for an integer over 2^53 in magnitude, because it could be rounded twice, and for floats of fewer than 16 bits,
     because their overflow differs.
     """
     number = integer_in(value) if value.type == integers else None

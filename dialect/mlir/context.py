@@ -308,8 +308,8 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
     """Calls a parser of MLIR on the source, whose length in bytes is `size`, and returns the module.
 
-    If the parser rejects unregistered ops or attributes of `dialects`, calls it again and allows them. After a module
-    with unregistered ops, the context always allows such ops, because a copy of an op is a new unregistered op.
+    If the parser rejects unregistered ops or attributes of `dialects`, calls it again and allows them. If a module has
+    unregistered ops, the context allows such ops from then on, because a copy of an op is a new unregistered op.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:

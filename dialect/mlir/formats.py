@@ -1,6 +1,6 @@
 """Recognizes file formats of models and weights that tiduc does not read, and says how to convert such files.
 
-    contents or name of a file -> `Format` -> a description, and two lines of code that write a file in another format
+    contents or name of a file -> `Format` -> a description, and two lines of code that write an importable file
 
 `tiduc import`, `import_model` and the readers of MLIR files show the description and the lines in their errors.
 """
@@ -88,8 +88,8 @@ _SUFFIXES: Mapping[str, Format] = {
 def format_at(path: str) -> Format | None:
     """The format of a file, recognized by the file's first and last bytes, or else by its suffix.
 
-    A folder is recognized as a SavedModel by a file in it. Returns None if the path cannot be read, or if its format is
-    not known.
+    A folder that contains `saved_model.pb` is a SavedModel. Returns None if the path cannot be read, or if its format
+    is not known.
     """
     try:
         if os.path.isdir(path):

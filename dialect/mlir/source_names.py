@@ -28,7 +28,7 @@ def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
     placed = []
     for function in _functions(module.body):
         for argument in function.regions[0].blocks[0].arguments:
-            # The bindings abort on a file name that is not UTF-8; the printed location escapes the name.
+            # The bindings abort on a file name that is not UTF-8, so the location is printed, which escapes the name.
             printed = str(argument.location)
             if printed.startswith(prefix) and (match := _PLACE.fullmatch(printed, len(prefix))):
                 placed.append((argument, int(match[1]), int(match[2])))

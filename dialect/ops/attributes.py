@@ -64,7 +64,7 @@ def location_name(location: ir.NameLoc) -> str:
 
     Raises `ParseError` for a name that is not UTF-8, because the bindings would abort the process on it.
     """
-    name = _QUOTED.search(str(location))  # the first string; a file name may follow
+    name = _QUOTED.search(str(location))  # the name comes first; a file name may follow
     if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")
     return str(location.name_str)

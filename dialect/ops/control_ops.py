@@ -73,7 +73,7 @@ MEMORIES = ("stack", "sqrt", "log", "auto")
 """How a loop's residuals are kept: all stored, recomputed from sqrt n or log n checkpoints, or as tiduc chooses."""
 
 BASE = "tidu.base"
-"""Attribute of an op that replaces another op that calls graphs, and has further results.
+"""Attribute of an op that replaces a call, case or loop and has further results.
 
 It is the symbol of the first graph that the replaced op calls. So it shows that both ops belong to one call site.
 """

@@ -30,7 +30,7 @@
 | traits | bilinear | linear in each of its two operands |
 | | cheap | cheaper to recompute than to store |
 | | double | takes the time of two functions: compilers compute it by an exponential and a division |
-| | draws | results differ between executions: random numbers, and data from outside |
+| | draws | results differ between executions, because they are random numbers or data from outside |
 | | moves | does no arithmetic on elements, except perhaps in a region or a callee |
 | | neutral=n | `op(x, n)` is x for all floats x |
 | | parts | joins parts to complex numbers, or extracts a part of complex numbers |
@@ -38,8 +38,8 @@
 | | stateful | results may differ for equal operands, so two such ops are never merged |
 | | vectorized | a function for which compilers have vector code, as fast as reading and writing the array |
 
-In other columns, `.` is an empty cell. StableHLO's dialect declares the ops with an `order` to be commutative.
-Exponentials and other functions are not cheap: a loop took a fifth longer when it recomputed a tanh.
+In the other columns, `.` means that no value applies. StableHLO's dialect declares the ops with an `order` to be
+commutative. Exponentials and other functions are not cheap: a loop took a fifth longer when it recomputed a tanh.
 """
 
 from dataclasses import dataclass

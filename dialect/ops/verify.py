@@ -48,7 +48,8 @@ Import moves the attribute to the ops of the function, except to those that comp
 RECOMPUTED = "tidu.recomputed"
 """Attribute of an optimization barrier whose results a recomputed op reads.
 
-The barrier may have one more operand, only to delay the op until that operand is computed. No op reads its result.
+The barrier may have one more operand, only to delay the op until that operand is computed. No op reads the barrier's
+result for that operand.
 """
 
 

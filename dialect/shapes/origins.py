@@ -1,4 +1,4 @@
-"""Shape rules: express the size of each dimension of a result in terms of the sizes that determine it.
+"""Shape rules express the size of each dimension of a result in terms of the sizes that determine it.
 
 If an op has no rule, the dynamic sizes of its results are new atoms, that is, sizes that the program reads from these
 results (see `sizes.py`).
@@ -360,5 +360,5 @@ RULES: dict[str, Rule] = {
 }
 """Maps op names to shape rules.
 
-If an op has no rule, as loops and most custom calls, the dynamic sizes of its results are atoms.
+If an op has no rule, as is the case for loops and most custom calls, the dynamic sizes of its results are atoms.
 """

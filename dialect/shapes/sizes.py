@@ -121,7 +121,7 @@ def atom(kind: str, of: Any, where: Any = None) -> Size:
 
 
 def positive(n: Extent) -> Any:
-    """Returns max(n, 0). The result is n itself if n is a `Size` that cannot be negative."""
+    """Returns max(n, 0). The result is n itself if n is a `Size` that is known not to be negative."""
     if not isinstance(n, Size):
         return max(n, 0)
     terms, constant = n.key

@@ -5,8 +5,8 @@
     . x x x        contains all nonzeros of the columns 0 and 3.
     . . x x
 
-For a symmetric matrix, a star colouring needs fewer colours. Because the entries (i, j) and (j, i) are equal, only one
-of them must be the only nonzero in its row among the columns of its colour.
+For a symmetric matrix, a star colouring needs fewer colours. Because the entries (i, j) and (j, i) are equal, it
+suffices that one of them is the only nonzero in its row among the columns of its colour.
 
 Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
 color is your Jacobian?" (2005), algorithms 3.1 and 4.1.

@@ -1,8 +1,9 @@
 """Batching rules of calls, branches and loops.
 
-A called graph is batched once for each set of its arguments that are batched in a call. If the index of a `case` is
-batched, all branches run, and the index of each example selects the example's results. If the condition of a loop is
-batched, the loop runs while the condition holds for any example. Examples whose condition is false keep their values.
+A called graph is batched once for each combination of batched and unbatched arguments that occurs in its calls. If the
+index of a `case` is batched, all branches run, and the index of each example selects the example's results. If the
+condition of a loop is batched, the loop runs while the condition holds for any example. Examples whose condition is
+false keep their values.
 """
 
 from collections.abc import Sequence
