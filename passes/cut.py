@@ -115,7 +115,7 @@ class CutPlan:
 
     @property
     def cheapest(self) -> str:
-        """Returns "cut" if a cut is faster than both modes by the factor `_WORTH`, else "forward" or "reverse"."""
+        """Returns "cut" if a cut takes at most `_WORTH` of the faster mode's time, else "forward" or "reverse"."""
         best = min(self.forward, self.reverse)
         if self.through <= _WORTH * best:
             return "cut"

@@ -39,8 +39,8 @@ def batch_diagonal(
 ) -> tuple[Graph, list[Value]]:
     """Computes the outputs of a linear graph for each seed along a dimension of the input `key`.
 
-    The caller binds the input to the sum of the seeds. Returns the graph of the new ops, and the batched outputs, whose
-    first dimension is the seeds. Raises `Unsupported` if an op cannot be batched.
+    The caller binds the input to the sum of the seeds. Returns the graph of the new ops, and the batched outputs. Index
+    i of an output's first dimension is for seed i. Raises `Unsupported` if an op cannot be batched.
     """
     x = view.input(key)
     b: Any = opset.builder(view, view.fresh("B"))
@@ -91,7 +91,7 @@ def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int
 
 
 def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The dimension of an op's results that is aligned with the seeds; None if there is no such dimension."""
+    """The dimension of an op's results whose index i belongs to seed i; None if there is no such dimension."""
     if not aligned.keys().isdisjoint(op.captures):
         return None
     found = {aligned_dimensions(op, i).get(aligned[v]) for i, v in enumerate(op.operands) if v in aligned}

@@ -105,10 +105,11 @@ def transpose_closed(
     *,
     opset: OpSet,
 ) -> Graph:
-    """Builds the transpose of a closed graph in its inputs `linear`. Its inputs are the cotangents of `wanted`.
+    """Builds the transpose of a closed graph with respect to its inputs `linear`.
 
-    The transpose reads values of `graph`. It has one output for each input in `linear`: the cotangent, or None if there
-    is none. For each input in `sums`, the transpose has a further input, whose value is added to the cotangent.
+    The transpose maps cotangents of the outputs `wanted` to cotangents of `linear`, and reads values of `graph`. An
+    output of the transpose is None if there is no cotangent. For each input in `sums`, the transpose has a further
+    input, whose value is added to the cotangent of the input in `sums`.
 
     For each input in `steep`, the transpose has a further output: a predicate that is true where no mask sets the
     cotangent to zero, or None if there is no cotangent. If the input is also in `sums`, the predicate is true where no

@@ -24,7 +24,7 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""The largest number of entries of a pattern, and of elements of a value. Larger ones raise `TooManyPlaces`."""
+"""The largest number of entries of a pattern, and of elements of a value. A larger number raises `TooManyPlaces`."""
 
 
 class TooManyPlaces(Exception):

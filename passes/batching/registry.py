@@ -58,7 +58,7 @@ class Batching:
     - `size` is the batch size k.
     - `close` builds a closed graph that computes given values.
     - `graph(graph, at, forced)` batches a closed graph. `at` flags the batched inputs. `forced` has an entry for each
-      output: True if it must be batched, False if it must not be, None if either will do.
+      output: True if it must be batched, False if it depends on no batched input, None if either is allowed.
     - `inline` copies the ops that compute given values.
     - `builder` makes a builder of a private graph.
     - `stateful` has the names of ops with a state. These cannot run once per example.
@@ -91,7 +91,7 @@ class BatchRules:
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """Declares ops whose operands may all have an additional leading dimension. Broadcasts unbatched operands."""
+        """Declares ops whose operands may all have one more leading dimension. Unbatched operands are broadcast."""
         for name in names:
             self._declare(name, "leading")
             self.rules[name] = leading
@@ -211,7 +211,7 @@ def _elementwise(
     (result,) = results_of(b, op)
     operands = []
     for v, flag, source in zip(x, at, op.operands, strict=False):
-        if rank(source) < rank(op.result):  # a scalar
+        if rank(source) < rank(op.result):  # a scalar operand beside arrays
             v = along(b, v, Value(result, b.graph)) if flag else v
         elif not flag:
             v = spread(b, v)

@@ -1,4 +1,6 @@
-"""close: outlines ops into a closed graph, such as the body of a call. The graph's inputs replace the values `given`.
+"""close: outlines ops into a closed graph, which reads only its own inputs, such as the body of a call.
+
+The graph's inputs replace the values `given`.
 
 close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx

@@ -2,12 +2,12 @@
 
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-The residuals are the values of fewest bytes from which cheap ops, which may also read loop invariants, recompute the
-wanted values. The residuals are a minimum cut between the values that cannot be recomputed (carries, matrix products,
-...) and the wanted values. If there are several minimum cuts, the pass takes the cut nearest to the wanted values,
-because it leaves the fewest ops to recompute. Results of comparisons for equality are residuals, because recomputed
-operands may differ in the last digit. Induction variables are never residuals: they change by a constant per iteration,
-so they are recomputed from the iteration number.
+The residuals are the values of fewest bytes from which cheap ops recompute the wanted values. These ops may also read
+loop invariants. The residuals are a minimum cut between the values that cannot be recomputed (loop-carried values,
+matrix products, ...) and the wanted values. If there are several minimum cuts, the pass takes the cut nearest to the
+wanted values, because it leaves the fewest ops to recompute. Comparisons for equality are not recomputed, because their
+recomputed operands may differ in the last digit. Induction variables are never residuals: they change by a constant per
+iteration, so they are recomputed from the iteration number.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,9 +26,9 @@ from tiduc.dialect.shapes.types import bits
 def cheapest_residuals(
     wanted: Sequence[Value], free: Collection[Value], cheap: Collection[str] = CHEAP
 ) -> list[Value]:
-    """The residuals: the values of fewest bytes from which cheap ops compute `wanted`. The ops may also read `free`
-    values.
+    """Returns the values of fewest bytes (the residuals) from which cheap ops compute `wanted`.
 
+    The cheap ops may also read the values `free`, which need not be stored.
     `cheap` are the names of cheap ops. The values must not belong to graphs that were merged into one, because an op of
     a merged graph may read other operands than `Value.definition` says.
     """
@@ -38,10 +38,10 @@ def cheapest_residuals(
 def _computed_from(
     wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
 ) -> dict[Value, list[Value]]:
-    """The graph in which residuals are a cut: maps each value to the operands of the cheap op that recomputes it.
+    """The graph in which residuals are a cut. It maps each value to the operands of the cheap op that recomputes it.
 
-    A value that no cheap op recomputes is mapped to []. Leaves out values that cheap ops compute from `free` values
-    alone.
+    It maps a value that no cheap op recomputes to []. It leaves out the values `free`, and the values that cheap ops
+    compute from only these.
     """
     is_free: dict[Value, bool] = dict.fromkeys(free, True)
     before: dict[Value, list[Value]] = {}
@@ -71,10 +71,10 @@ def capacity(x: Value) -> int:
 
 
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
-    """Maps each induction variable of a loop body to its carry's index and to its increment per iteration.
+    """Maps each induction variable of a loop body to its key in `step.carries` and to its increment per iteration.
 
-    An induction variable is a carry of a loop that runs forward. Its elements have at least 32 bits, and each iteration
-    adds a constant integer to it.
+    An induction variable is a loop-carried value of a loop that runs forward. It has at least 32 bits, and each
+    iteration adds a constant integer to it.
     """
     outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}

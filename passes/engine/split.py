@@ -137,7 +137,7 @@ def split(
     active: Sequence[bool],
     varying: int | None = None,
 ) -> LinearSplit:
-    """Linearizes a closed graph in its active inputs.
+    """Linearizes a closed graph with respect to its active inputs, and finds the primal values that linear ops read.
 
     If `varying` is given, the graph is a loop's body, and its inputs with an index of at least `varying` are
     invariants.
@@ -221,7 +221,10 @@ def _read_by(op: Definition) -> list[Value]:
 
 
 def _is_smaller(op: Definition) -> bool:
-    """Whether all results together have at most as many elements as the largest active operand. False if not static."""
+    """Whether all results together have at most as many elements as the largest active operand.
+
+    False if a result or an active operand has a dynamic shape.
+    """
     types = (
         [y.type for y in op.results],
         [x.type for x, flag in zip(op.operands, op.active or (), strict=True) if flag],

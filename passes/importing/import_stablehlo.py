@@ -49,7 +49,7 @@ _CALLING = {"func.call", _COMPOSITE, SCAN}
 """`func.call`, and ops that become such calls."""
 
 _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
-"""Ops that import checks or replaces. One walk collects them all, because a walk calls Python for every op."""
+"""Ops that import checks or replaces. They are collected in a single walk, because a walk calls Python for every op."""
 
 
 @stage

@@ -217,7 +217,7 @@ def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrVal
     return b.streams(list(block.arguments)[-1], count)
 
 
-# ---- distributions -----------------------------------------------------------------------------------------
+# ---- each distribution is computed from random words -------------------------------------------------------
 
 
 def _drawn(b: _Emitter, op: IrOp, state: IrValue) -> IrValue:

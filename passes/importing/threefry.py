@@ -42,7 +42,7 @@ def threefry(b: IrEmitter, state: IrValue, count: IrValue) -> IrValue:
 def _enciphered(
     b: IrEmitter, block: tuple[IrValue, IrValue], key: tuple[IrValue, IrValue]
 ) -> tuple[IrValue, IrValue]:
-    """Encrypts the two halves of a block in 20 rounds."""
+    """Encrypts the two 32-bit halves of a block by 20 rounds of Threefry."""
     keys = (*key, _two(b, "xor", _two(b, "xor", *key), _PARITY))
     x, y = b.add(block[0], keys[0]), b.add(block[1], keys[1])
     for group in range(5):

@@ -23,7 +23,7 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Jet:
-    """The coefficients of the outputs of a closed graph: of order 0, and of orders 1 to K for outputs with a series.
+    """The coefficients of the outputs of a closed graph: of orders 0 to K, or of order 0 only if all others are zero.
 
     A coefficient is None for zero. `given` has the coefficients of the inputs in the same form.
     """
@@ -34,9 +34,10 @@ class Jet:
 
 @dataclass(frozen=True)
 class JetBranches:
-    """Closed graphs that map coefficients to coefficients. `outputs` flags the outputs that have a series.
+    """Closed graphs that map coefficients to coefficients, one graph for each branch.
 
-    Coefficients are ordered by value, then by order.
+    `outputs` flags the outputs that have coefficients of orders above 0. A graph returns all coefficients of its first
+    output, then those of the second, and so on.
     """
 
     graphs: tuple[Graph, ...]
@@ -45,7 +46,7 @@ class JetBranches:
 
 @dataclass(frozen=True)
 class JetLoop:
-    """The body and condition of a loop on coefficients. Flags say which operands and outputs have a series."""
+    """The body and condition of a loop on coefficients. Flags say which values have coefficients of orders above 0."""
 
     body: Graph
     cond: Graph | None
@@ -114,7 +115,7 @@ def _split(results: Sequence[Value], flags: Sequence[bool], order: int) -> list[
 
 
 def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
-    """Computes the series of the outputs of a closed graph whose flagged inputs have a series."""
+    """Computes the coefficients of a closed graph's outputs. Flagged inputs have coefficients of orders above 0."""
     b: Any = series.opset.builder(series.view, series.view.fresh("J"))
     inputs = list(graph.inputs.values())
     given = []
@@ -134,7 +135,7 @@ def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
 
 
 def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
-    """Makes a jet a closed graph. It returns all orders of a flagged output, so that zeros become explicit."""
+    """Builds the closed graph of a jet. For a flagged output, it returns coefficients of all orders, even if zero."""
     wanted: list[Any] = []
     for y, coefficients, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
         assert y is not None
@@ -193,7 +194,7 @@ def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coeffi
 
 
 def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> JetLoop:
-    """The loop on coefficients. A loop-carried value has a series if its initial value or its next value has one."""
+    """Builds the loop on coefficients. A loop-carried value has a series if its initial or next value has one."""
     n, m = len(record.inits), len(record.sequences)
     while True:
         jet = _jet(series, record.body, flags, order)
@@ -211,7 +212,7 @@ def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> J
 
 
 def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
-    """The condition as a graph with inputs for the coefficients of all orders. It reads only those of order 0."""
+    """Gives the condition of a loop inputs for the coefficients of all orders. It reads only those of order 0."""
     given: list[Value] = []
     for x, flag in zip(cond.inputs.values(), flags, strict=True):
         given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]

@@ -127,7 +127,7 @@ def _regions(block: ir.Block) -> None:
 
 
 def _is_part(key: Key) -> bool:
-    """Whether a value with this key is computed in a region."""
+    """Whether a value with this key is a part that is computed in a region."""
     return key[1] is not None and key[1] is not FLAT
 
 
@@ -211,7 +211,7 @@ def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
 
 
 def _region(ops: list[IrOp], end: IrOp) -> None:
-    """Moves ops on parts into one manual computation."""
+    """Moves ops on parts, which are all of one phase, into one `sdy.manual_computation`."""
     entering, leaving = ([op for op in ops if call_target(op) == name] for name in (TO_PARTS, TO_WHOLE))
     attributes = {
         "in_shardings": per_value([op.attributes["sharding"] for op in entering]),
@@ -222,7 +222,7 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
     inner = [op for op in ops if call_target(op) not in ENTER + LEAVE]
     first = (inner + entering + leaving)[
         0
-    ]  # Shardy's parser gives the region itself the location of its last line
+    ]  # if possible an inner op, because Shardy's parser gives a region the location of its last line
     context().allow_unregistered_dialects = True  # permanently, as in `_create`
     ip = ir.InsertionPoint(end)
     manual: Any = ir.Operation.create(

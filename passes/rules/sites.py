@@ -30,16 +30,16 @@ _VALUE_NUMBERS = Cache[None, ValueNumbers]()
 
 @dataclass
 class Copies:
-    """Copies of one op, and the tangents of the widest one. The results of a copy are the first ones of the widest."""
+    """Copies of one op that differ in their number of results, and the tangents of the copy with the most results."""
 
     widest: Branches | Loop
     tangents: list[Any | None] | None = None
 
 
 def at_site(b: StablehloBuilder, op: Definition, dx: Tangents, rule: Rule) -> list[Value | None]:
-    """The tangents of the results of a branch or a loop.
+    """Returns the tangents of the results of a branch or a loop.
 
-    `rule` is applied to the widest scheduled op of which `op` is a copy.
+    Applies `rule` only once to all copies of an op: to the scheduled copy with the most results (the widest).
     """
     if b.engine.sites is None:
         b.engine.sites = _sites(b)

@@ -216,26 +216,26 @@ def _vanishes(b: StablehloBuilder, x: Value, form: Form) -> Value:
 
 
 def vectors_of(x: Value, side: int = 0, is_adjoint: bool = False) -> Form:
-    """The form of matrices whose columns are vectors, or of the adjoints of such matrices."""
+    """The form of matrices whose columns are eigenvectors or singular vectors, or of the adjoints of such matrices."""
     number = rank(x) - (2 if is_adjoint else 1)
     batch = tuple(range(rank(x) - 2))
     return Form(batch, number, is_vectors=True, is_conjugate=is_adjoint, side=side)
 
 
 def equal_values(b: StablehloBuilder, w: Value, margin: Value) -> Value:
-    """A mask of the pairs of values that count as equal, without the diagonal."""
+    """Flags each pair (i, j), i != j, of eigenvalues or singular values that count as equal."""
     distances = b.abs(gaps(b, w))
     return b.and_(is_within(b, distances, margin), compare_places(b, distances, "NE"))
 
 
 def unless_equal(b: StablehloBuilder, flags: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors, in which the tangents of flagged vectors are replaced by infinities or NaN."""
+    """Replaces the tangents of flagged vectors in dv, the tangents of all vectors, by infinities or NaN."""
     numbers = columns(b, infinite(b, c, flags), dv.type)
     return b.select(columns(b, flags, predicate(dv.type)), numbers, dv)
 
 
 def unless_coupled(b: StablehloBuilder, inverses: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors, not finite for each vector that has a 0 in `inverses` off the diagonal."""
+    """Makes the tangent in dv of each vector infinite or NaN whose row of `inverses` has a 0 off the diagonal."""
     size = b.abs(inverses)
     equal = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
     return unless_equal(b, some(b, equal, [rank(size) - 1]), c, dv)

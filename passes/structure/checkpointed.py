@@ -67,7 +67,7 @@ class Reached:
 
 
 def emit_checkpointed(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
-    """Emits the loop of a cluster that recomputes the iterations of other clusters from checkpoints."""
+    """Emits one loop for a cluster (loops fused into one), which recomputes iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
     places = own_places(scope, cluster, step, records.values)
     raw = step.b.finish([*step.nexts.values(), *records.values])
@@ -95,7 +95,7 @@ def emit_checkpointed(scope: Scope, cluster: Cluster, step: ClusterIteration, re
 
 
 def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
-    """An upper bound of the trip counts of a cluster's loops, and of the loops recomputed for the cluster."""
+    """An upper bound of the trip counts of a cluster's loops, and of the loops that they recompute."""
     bounds = [most_iterations(member.record) for member in scope.plan.members(cluster)]
     known = [n for n in (scope.plan.loops[cluster].trip_count, *bounds) if n is not None]
     return min([_MAX_ITERATIONS, *known])
@@ -181,9 +181,10 @@ def _emit_checkpoints(
     state: Sequence[Value],
     outside: Sequence[Value],
 ) -> list[Value]:
-    """Emits a loop that sets checkpoints of the level below, until a checkpoint is at iteration k.
+    """Emits a loop that sets checkpoints of the level below (of loops that run in the other direction), up to k.
 
-    Returns the index of the last checkpoint, the iterations of all checkpoints, and their carries.
+    The last checkpoint is at iteration k. Returns its index, the iterations of all checkpoints, and the loop-carried
+    values on entry to these iterations.
     """
     below = level.below
     assert below is not None

@@ -71,9 +71,10 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Fusion:
-    """The ops of a graph, in order, and the clusters of its control flow.
+    """The ops of a graph, in order, and the clusters: groups of control-flow ops that are fused into one op.
 
-    `places` maps each result of control flow to its member and to its index among the member's results.
+    A member of a cluster is all ops of one call site. `places` maps each result of control flow to its member and to
+    its index among the member's results.
     """
 
     order: Sequence[Definition]
@@ -134,7 +135,7 @@ def fuse(
     outputs: Sequence[Value],
     separated: Collection[Value],
 ) -> Fusion:
-    """Finds the clusters of a graph with the ops `order`.
+    """Groups the control-flow ops among `order` into clusters, each of which is fused into one op.
 
     Ops that depend on the values `separated` are not fused with ops that do not.
     """
@@ -183,9 +184,10 @@ def _find_members(
 def _sum_of_sequences(
     view: View, opset: OpSet, op: Definition, places: Mapping[Value, MemberResult]
 ) -> Loop | None:
-    """A loop that adds the elements of two sequences of dynamic length. Returns None for sums of other values.
+    """A loop that adds the elements of two sequences of dynamic length. Returns None if `op` adds other values.
 
-    Such sums accumulate cotangents. The loop can be fused with other loops, and then needs no stack of dynamic length.
+    Such sums accumulate cotangents. If the loop is fused with the loops that compute the elements, no array of dynamic
+    length is needed.
     """
     if any(x not in places for x in op.operands):
         return None

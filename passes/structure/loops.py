@@ -1,4 +1,4 @@
-"""Emits the loops of a cluster as one loop without sequences, as the plan says.
+"""Emits the loops of a cluster, which are fused, as one loop. It stores sequences of values in arrays (stacks).
 
 `_emit_stacked` emits a loop that recomputes no loops of the opposite direction. It reads residuals of other loops from
 stacks, or is fused with loops of the same direction. The emitters in `segmented.py` and `checkpointed.py` recompute
@@ -26,7 +26,7 @@ from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while,
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
-    """Emits the loop of a cluster, unless its trip count is 0. Records the results of the loop in the scope."""
+    """Emits one loop for a cluster (loops fused into one), or none if the trip count is 0. Sets its results."""
     _give_invariants(scope, cluster)
     plan = scope.plan.loops[cluster]
     if plan.trip_count_source is not None:
@@ -47,7 +47,7 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:
-    """Records the results that need no loop: carries that no iteration changes, and sequences of empty elements."""
+    """Sets the results that need no loop: loop-carried values that never change, and sequences of empty elements."""
     for member in cluster.members:
         for op, record in member.records.items():
             first, idle = len(record.inits) + len(record.sequences), unchanged_carries(record)
@@ -61,7 +61,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_initial(scope: Scope, cluster: Cluster) -> None:
-    """Records the results of a loop without iterations: the initial values of its carries, and empty sequences."""
+    """Sets the results of a loop without iterations: initial loop-carried values, and sequences of length 0."""
     results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
         element = at[0].record.body.outputs[at[1]].type

@@ -35,16 +35,16 @@ LIMIT = 2**28
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """How a cluster of loops gets the residuals of other loops, and what it stores for other loops.
+    """How a cluster (loops fused into one) gets the residuals of other loops, and what it stores for other loops.
 
     - `emitter` is a key of `loops.EMITTERS`, and `memory` is one of `control_ops.MEMORIES`.
     - `trip_count` is the trip count, or an upper bound, if one is known at compile time. If only a bound is known,
       `bound` is the bound, and `trip_count_source` is the cluster that computes the trip count.
     - `needs_trip_count`: other loops read the trip count that this loop computes.
     - `recomputed` are the clusters whose iterations are recomputed for this loop.
-    - `read_whole` are the sequences of this loop that ops read as whole arrays. They are stacked.
-    - `residuals` are the sequences that loops read by element. Stacks hold them, or values from which cheap ops
-      recompute them.
+    - `read_whole` are the sequences of this loop that ops read as whole arrays. They are stored as arrays.
+    - `residuals` are the sequences of which loops read one element per iteration. Arrays store them, or values from
+      which cheap ops recompute them.
     - `sets_checkpoints`: this loop stores checkpoints. Other loops recompute the sequences `recomputed_from` from them.
     """
 
@@ -127,7 +127,7 @@ def plan(
     separated: Collection[Value] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Plan:
-    """The plan of a graph with the ops `order`. `memory` is the option of loops that have no option of their own.
+    """Makes the plan of a graph with the ops `order`. `memory` is used for loops without a memory option of their own.
 
     `chosen` maps numbers of clusters to memory options of their loops. Ops that depend on the values `separated` are
     not fused with ops that do not. Raises `Unsupported` if a loop must be recomputed and draws random numbers, or must
@@ -205,7 +205,7 @@ def _recomputed(
     read: Sequence[Value],
     recomputed: Mapping[Cluster, tuple[Cluster, ...]],
 ) -> tuple[Cluster, ...]:
-    """The clusters to recompute: those that compute the sequences `read`, and the clusters that these recompute."""
+    """The clusters (fused loops) to recompute: those that compute the sequences `read`, and what these recompute."""
     sources = [source for x in dict.fromkeys(read) if (source := _source(fusion, x)) is not None]
     clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
     if any(draws(view, m.record.body) for source in clusters for m in source.members):
@@ -233,9 +233,9 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
 def _stacked(
     fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[tuple[MemberResult, ...], tuple[MemberResult, ...]]:
-    """The sequences of a cluster that other ops read: first those read as whole arrays, then those read by element.
+    """The sequences of a cluster to store as arrays: those that are read as whole arrays, then those read by element.
 
-    Loops of this cluster, and loops that recompute it, read the elements without stacks.
+    Leaves out sequences that are read only by the cluster's loops or by loops that recompute it: these need no arrays.
     """
 
     def needs_stack(op: Definition | None) -> bool:
@@ -298,9 +298,9 @@ def _bound(cluster: Cluster) -> int | None:
 
 
 def _trip_count_source(fusion: Fusion, cluster: Cluster, read: Sequence[Value]) -> Cluster | None:
-    """A cluster with a bound that computes the sequences `read`, directly or through ops. None if there is none.
+    """A cluster whose trip count has only a bound, and from whose sequences the sequences `read` are computed.
 
-    Such a cluster has the trip count of `cluster`.
+    Such a cluster has the trip count of `cluster`. Returns None if there is none.
     """
     unread, seen = list(read), set(read)
     while unread:

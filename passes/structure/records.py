@@ -19,10 +19,10 @@ class Records:
     A sequence that an op reads as a whole is stacked unchanged. For sequences that loops read element by element, the
     stacks hold the fewest bytes from which cheap ops recompute the elements.
 
-    Checkpoints are the carries on entry to each segment, one entry per segment. Each iteration writes the carries that
-    it reads to the entry of the next segment, and the first iteration of a segment to the entry of that segment. This
-    iteration is the last to write the entry. A forward loop stores segment j in entry j, and a backward loop in entry
-    j + 1. An entry that no iteration writes holds the initial carries.
+    Checkpoints are the loop-carried values on entry to each segment (run of iterations), one entry per segment. Each
+    iteration writes the values that it reads to the entry of the next segment, and the first iteration of a segment to
+    the entry of that segment. This iteration is the last to write the entry. A forward loop stores segment j in entry
+    j, and a backward loop in entry j + 1. An entry that no iteration writes holds the initial values.
 
     `stacked` are the values of an iteration that are stacked. `values` are these values, then the checkpoints.
     """
@@ -52,7 +52,7 @@ class Records:
         self.values = [*self.stacked, *(step.carries[at] for at in self._checkpoints)]
 
     def first(self, b: StablehloBuilder) -> list[Value]:
-        """The arrays before the first iteration: zeros or, for checkpoints of a backward loop, the initial carries."""
+        """The arrays before the first iteration: zeros or, for checkpoints of a backward loop, the initial values."""
         arrays = [b.zero(type_) for type_ in self.types]
         if self._cluster.leader.reverse:
             for i, at in enumerate(self._checkpoints, len(self.stacked)):
@@ -70,9 +70,10 @@ class Records:
         return [write_entry(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
 
     def give(self, carries: Mapping[MemberResult, Value], arrays: Sequence[Value]) -> None:
-        """Records the results of the loop in the scope: its final carries, or NaN if the trip count exceeds its bound.
+        """Sets the results of the loop in the scope: its final loop-carried values, and the sequences read as arrays.
 
-        For later loops, sets `scope.residuals`, from which they recompute elements, and `scope.checkpoints`.
+        The final values are NaN if the trip count exceeds its bound. For later loops, sets `scope.residuals`, from
+        which they recompute elements, and `scope.checkpoints`.
         """
         scope, b, plan, results = self._scope, self._scope.b, self._plan, dict(carries)
         if plan.trip_count_source is not None and plan.memory != "log":
@@ -91,5 +92,5 @@ class Records:
 
 
 def segment(trip_count: int) -> int:
-    """The length of a segment: the square root of the trip count, rounded up."""
+    """The number of iterations from one checkpoint to the next: the square root of the trip count, rounded up."""
     return isqrt(max(trip_count - 1, 0)) + 1

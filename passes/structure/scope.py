@@ -51,12 +51,12 @@ class Scope:
         return [copies[y] for y in outputs]
 
     def init(self, at: MemberResult) -> Value:
-        """The initial value of a carry."""
+        """The initial value of a loop-carried value, in the new graph."""
         member, i = at
         return self.local[member.record.inits[i]]
 
     def trip_count(self, cluster: Cluster) -> Value:
-        """The trip count of a cluster, as `tensor<i32>`. The clusters that it recomputes must have been emitted.
+        """The trip count of a cluster of fused loops, as `tensor<i32>`. Loops that it recomputes are emitted before.
 
         Raises `Unsupported` if the iterations would have to be recomputed while the trip count is unknown.
         """

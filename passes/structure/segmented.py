@@ -68,7 +68,7 @@ class Segment:
 
 
 def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
-    """Emits the loop of a cluster that recomputes the iterations of other clusters segment by segment."""
+    """Emits one loop for a cluster (loops fused into one), which recomputes others segment by segment."""
     b, is_reverse, trip_count = scope.b, cluster.leader.reverse, scope.plan.loops[cluster].trip_count
     assert trip_count is not None
     size = segment(trip_count)
@@ -115,7 +115,10 @@ def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, recor
 
 
 def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:
-    """The value of a carry on entry to a segment, from its checkpoints. Without checkpoints, its initial value."""
+    """The value of a loop-carried value on entry to a segment. It is read from a checkpoint if there are any.
+
+    Without checkpoints, it is the initial value.
+    """
     checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
     if at not in checkpoints:
         return loop.read(scope.init(at))
@@ -175,13 +178,13 @@ def _emit_sweep(
     records: Records | None = None,
     arrays: Sequence[Value] = (),
 ) -> list[Any]:
-    """Emits a sweep over a segment.
+    """Emits a loop that runs the iterations of a segment in the direction of `sweep`, after the sweep below.
 
-    `state` are the sweep's carries on entry to the segment. `state_below` are those of the sweep below, on its
-    entry to the segment at the other end.
+    `state` are the sweep's loop-carried values on entry to the segment. `state_below` are those of the sweep below,
+    which enters the segment at the other end.
 
-    Returns the carries after the segment, followed by the sweep's stacks. With `records`, the arrays of all iterations
-    follow instead.
+    Returns the loop-carried values after the segment, followed by arrays of this segment's values. With `records`,
+    `arrays` with the values of all iterations follow instead.
     """
     stacks: list[Any] = []
     if sweep.below is not None:

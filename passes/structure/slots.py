@@ -21,9 +21,9 @@ Affine = tuple[int, int]
 
 
 def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_count: int) -> None:
-    """Turns carries into loop invariants if iterations read disjoint slots and nothing reads the final value.
+    """Makes loop-carried arrays loop invariants if iterations read disjoint slices and nothing reads the final value.
 
-    Replaces additions to carries by writes if iterations add to disjoint slots.
+    Replaces additions to loop-carried arrays of zeros by writes if iterations add to disjoint slices.
     """
     readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
     for op in step.b.graph.definitions:
@@ -44,7 +44,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_
 def _is_read_once_per_slot(
     step: ClusterIteration, at: MemberResult, readers: Sequence[Definition], trip_count: int
 ) -> bool:
-    """Whether iterations only read slots of a carry and set them to zero, and use disjoint slots."""
+    """Whether each iteration only reads its own slice of a loop-carried array and sets that slice to zero."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
@@ -59,7 +59,7 @@ def _is_read_once_per_slot(
 
 
 def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
-    """Replaces an addition to a slot of a carry by a write, if the iterations add to disjoint slots of zeros."""
+    """Replaces an addition to a slice of a loop-carried array by a write, if iterations add to disjoint slices."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return
@@ -71,14 +71,14 @@ def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> N
 
 
 def _updates_are_disjoint(step: ClusterIteration, update: Definition, trip_count: int) -> bool:
-    """Whether no two iterations update the same slot."""
+    """Whether the slices that the iterations update are known to be disjoint."""
     x, u, *start = update.operands
     sizes = zip(start, shape(u), shape(x), strict=True)
     return any(_are_disjoint(affine(step, i), size, n, trip_count) for i, size, n in sizes)
 
 
 def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> bool:
-    """Whether the slots [start, start + size) of all iterations are within [0, n) and disjoint."""
+    """Whether the index ranges [start, start + size) of all iterations are disjoint and within [0, n)."""
     if start is None:
         return False
     by, first = start
@@ -87,7 +87,7 @@ def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> b
 
 
 def affine(step: ClusterIteration, x: Value) -> Affine | None:
-    """An integer of a loop body as an affine function of the iteration number. None if it is not affine."""
+    """The integer x of a loop body as an affine function of the iteration number. None if it is not known to be one."""
     outer = {inner: y for y, inner in step.loop.outside.items()}
 
     def of(x: Value, depth: int = 8) -> Affine | None:

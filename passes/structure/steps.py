@@ -17,7 +17,7 @@ from tiduc.passes.structure.while_loops import Iteration, carries_read, read_ent
 
 @dataclass
 class ClusterIteration:
-    """One iteration of a cluster's members.
+    """One iteration of a cluster of fused loops, as a graph under construction.
 
     The inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`). `nexts`
     are the next carries, and `elements` the values that the iteration adds to sequences. `backwards` says whether the
@@ -46,9 +46,9 @@ class ClusterIteration:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """The residuals of a loop: stacks of values. Other loops recompute the values `wanted` of an iteration from the
-    entries.
+    """The residuals of a loop: arrays (stacks) of values, with one entry per iteration.
 
+    From the entries of an iteration, other loops recompute the values `wanted` of that iteration.
     `starts` maps each induction variable of the step to its initial value in the outer graph, and to its increment.
     """
 
@@ -111,7 +111,7 @@ def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
 
 
 def unchanged_carries(loop: Loop) -> set[int]:
-    """The indices of the carries that no iteration changes, such as the cotangent of a sum over the iterations."""
+    """The indices of loop-carried values that no iteration changes, such as the cotangent of a sum over iterations."""
     inputs = list(loop.body.inputs.values())[: len(loop.inits)]
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
@@ -132,7 +132,7 @@ def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
 def state_of(
     scope: Scope, step: ClusterIteration, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[MemberResult]:
-    """The carries, except `excluded`, on which wanted values depend, directly or through earlier iterations."""
+    """The loop-carried values, except `excluded`, on which `wanted` depends in this or through earlier iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
     nexts = {x: step.nexts[at] for x, at in places.items()}
     return [places[x] for x in carries_read(scope, nexts, wanted)]
@@ -145,9 +145,9 @@ def own_places(
     more: Sequence[Value],
     excluded: Collection[Value] = (),
 ) -> list[MemberResult]:
-    """The carries of a cluster's loop: those used after the loop, and those on which these or the values `more` depend.
+    """The values that a cluster's loop must carry: those used after it, and those on which these or `more` depend.
 
-    Includes carries of loops that are recomputed in the same direction. Leaves out `excluded`.
+    Includes values of loops that are recomputed in the same direction. Leaves out `excluded`.
     """
     used = [at for at in step.carries if cluster.is_used(at)]
     needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)

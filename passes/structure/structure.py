@@ -62,7 +62,6 @@ def structure(
     """Lowers the loops, branches and calls of a flat graph, and returns the new graph.
 
     A graph without control flow is returned unchanged.
-
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
     precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` has
     the memory options of individual loops, by the numbers in `loop_choices`.
@@ -161,7 +160,7 @@ def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value
 
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
-    """Emits one call or case for a cluster, with the results that are read and the arguments for these results."""
+    """Emits one call or case for fused ops, with only the results that are read and the operands for these."""
     inside, index = set(cluster.ops), cluster.leader.index
     wanted = [
         (member, j)
@@ -191,7 +190,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """A graph that runs branch i of all members, one after another. For a single member, this may be its own graph."""
+    """A graph that runs branch i of all fused ops, one after another. For a single op, it may be that op's own graph."""
     first = cluster.members[0]
     graph = first.record.graphs[i]
     every = [(first, j) for j in range(len(graph.outputs))]
