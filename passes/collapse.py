@@ -114,7 +114,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """How each op is emitted: on sums (`moved`), by a plan for its graphs (`inner`), else on each example.
+    """How ops on the batch are emitted: on sums (`moved`), by a plan of their graphs (`inner`), else on each example.
 
     `dependent` are the values that depend on the batch, `linear` the tangents among them, and `needs` says how later
     ops read a value.

@@ -46,7 +46,7 @@ Calls = dict[str, list[tuple[Any, str]]]
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
-    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s.
+    """Inlines the calls in all functions that the functions `roots` reach, or turns them into `tidu.call`s.
 
     Returns the names of the functions that the remaining calls call. With `inline`, every call that may be inlined is
     inlined. Raises `Unsupported` if a function is recursive, if a function that may not be inlined is called in a

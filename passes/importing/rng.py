@@ -90,7 +90,7 @@ class _Emitter(IrEmitter):
         return self.constants[key]
 
     def bits(self, state: IrValue, sizes: Sequence[int], width: int = 64) -> tuple[IrValue | None, IrValue]:
-        """The next state of the generator, and an array of random words. The state is None for a dynamic shape."""
+        """Emits random words. Returns the next state of the generator (None for a dynamic shape), and the words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
             wide = threefry(self, state, self.count)
@@ -103,7 +103,7 @@ class _Emitter(IrEmitter):
         return after, words
 
     def streams(self, state: IrValue, count: int) -> tuple[IrValue | None, list[IrValue]]:
-        """The next state, and the states of `count` streams."""
+        """Emits the states of `count` streams of random words. Returns the next state of the generator, and these."""
         after, words = self.bits(state, [2 * count])
         return after, [self.slice(words, [2 * i], [2 * i + 2], [1]) for i in range(count)]
 
@@ -212,7 +212,7 @@ def _expand_loop(op: IrOp, state: IrValue) -> None:
 
 
 def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrValue]]:
-    """The next state, and the states of `count` streams. The last argument of the block holds the current state."""
+    """Emits `count` streams at the start of a block, whose last argument is the state. Returns what `streams` does."""
     b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
     return b.streams(list(block.arguments)[-1], count)
 
@@ -221,7 +221,7 @@ def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrVal
 
 
 def _drawn(b: _Emitter, op: IrOp, state: IrValue) -> IrValue:
-    """The random numbers of an `rng`, from the state of its stream."""
+    """Emits the random numbers of an `rng`, from the state of its stream. Raises `Unsupported` for other types."""
     first, second, sizes = op.operands
     is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
     type_ = op.result.type
@@ -244,7 +244,7 @@ def _drawn(b: _Emitter, op: IrOp, state: IrValue) -> IrValue:
 def _integers(
     b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorType, state: IrValue
 ) -> IrValue:
-    """Integers from `low` to below `high`; `low` if the range is empty.
+    """Emits random integers from `low` to below `high`; `low` if the range is empty.
 
     Arithmetic is modulo 2^64, so signs do not matter.
     """
@@ -256,7 +256,7 @@ def _integers(
 
 
 def _uniform(b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorType, state: IrValue) -> IrValue:
-    """Numbers from `low` to below `high`; a number that is rounded up to `high` becomes `low`."""
+    """Emits random numbers from `low` to below `high`. A number that rounding makes `high` becomes `low`."""
     u = _fractions(b, type_, _DIGITS[str(type_.element_type)], state)
     if (splat(low), splat(high)) == (0, 1):
         return b.convert(u, type_.element_type)
@@ -268,7 +268,7 @@ def _uniform(b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorTyp
 def _normal(
     b: _Emitter, mean: IrValue, deviation: IrValue, type_: ir.RankedTensorType, state: IrValue
 ) -> IrValue:
-    """Normally distributed numbers with the given mean and standard deviation."""
+    """Emits normally distributed random numbers with this mean and standard deviation."""
     u = _fractions(b, type_, 53 if str(type_.element_type) == "f64" else 24, state)
     odd = b.subtract(b.multiply(b.constant(2.0, u), u), b.constant(1.0, u))  # exact
     z = b.multiply(b.constant(sqrt(2), u), b.emit("chlo.erf_inv", (odd,), odd.type))
@@ -288,9 +288,9 @@ def _moved(
 
 
 def _fractions(b: _Emitter, type_: ir.RankedTensorType, digits: int, state: IrValue) -> IrValue:
-    """(2 k + 1) / 2^digits for random k, exactly: in f64 if `digits` is more than 24, else in f32.
+    """Emits (2 k + 1) / 2^digits for random integers k, exactly: in f64 if `digits` is more than 24, else in f32.
 
-    The bits of k become the digits of a number from 1 to 2; then 1 - 2^-digits is subtracted.
+    The bits of k become the fraction bits of a number from 1 to 2. Then 1 - 2^-digits is subtracted.
     """
     width, real = (64, ir.F64Type.get()) if digits > 24 else (32, ir.F32Type.get())
     _, drawn = b.bits(state, type_.shape, width)

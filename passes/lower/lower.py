@@ -1,4 +1,4 @@
-"""lower: converts a flat graph (one that refers to no other graph) to a `func.func` of plain StableHLO.
+"""lower: converts a flat graph (it reads no values of other graphs) to a `func.func` of plain StableHLO.
 
     "tidu.graph"() ({ ^bb0(%x: T):                          func.func @main(%x: T) -> T {
       %t = stablehlo.multiply %a, %x {tidu.active = ...} ->   %0 = stablehlo.multiply %a, %x
@@ -49,12 +49,12 @@ def lower(
     beside: Sequence[IrOp] = (),
     view: View | None = None,
 ) -> Any:
-    """Returns a new module with one public function, named like the graph. `graph` must not refer to other graphs.
+    """Returns a new module with one public function, named like the graph.
 
-    `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs` become those of the function. The ops
-    `beside` are copied into the module, except private functions without uses. `view` holds the graphs of structured
-    control flow; called graphs become private functions. Raises `InvalidIR` if the verifier rejects an op of the graph.
-    The simplified module is verified when it is written or compiled.
+    `graph` must read no values of other graphs. Its control flow may run graphs of `view`; those that are called become
+    private functions. `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs` become those of the
+    function. The ops `beside` are copied into the module, except private functions without uses. Raises `InvalidIR` if
+    the verifier rejects an op of the graph. The simplified module is verified later, when it is written or compiled.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():

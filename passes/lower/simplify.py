@@ -1,4 +1,4 @@
-"""simplify: simplifications of derivatives that the native passes lack.
+"""simplify: applies simplifications, useful in derivatives, that the native passes lack.
 
     the identities of `dialect/facts/identities.py` for neutral elements, negations, and moved or converted splats
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i

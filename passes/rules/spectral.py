@@ -97,7 +97,7 @@ def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> l
 
 
 def _slopes(b: StablehloBuilder, values: Value, trail: Sequence[Definition]) -> dict[Value, Value]:
-    """The derivative of each element of a value with respect to the eigenvalue or singular value of its vector."""
+    """Maps values to the derivatives of their elements with respect to the eigenvalues or singular values `values`."""
     slopes: dict[Value, Value] = {values: b.constant(1, values)}
     for op in trail:
         dx = [slopes.get(x) for x in op.operands]

@@ -38,7 +38,7 @@ class Form:
     """The form of a value: which of its dimensions correspond to dimensions of the eigenvalues or singular values w.
 
     - `batch[i]` is the dimension of the value for dimension i of the batch.
-    - `number` is the dimension that numbers the vectors. The first of them has the number `start`.
+    - `number` is the dimension whose index is the number of the vector. The first index means number `start`.
     - `other` is the second such dimension of a matrix that is zero outside of its diagonal.
     - `is_vectors`: the value is linear in vectors, or in their conjugates if `is_conjugate`.
     - `part` is "real", "imag" or "-imag" for a part of the vectors `source`.

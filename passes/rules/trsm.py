@@ -1,4 +1,4 @@
-"""Triangular solves, as LAPACK calls."""
+"""Differentiates triangular solves that are LAPACK calls."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ _KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 @custom_call(*targets("trsm"))
 def trsm(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """The tangent of the equivalent `triangular_solve`."""
+    """Applies the rule of the `triangular_solve` that is equivalent to the call."""
     same = Definition(
         "stablehlo.triangular_solve", op.operands, op.graph, None, solve_attributes(settings(op))
     )

@@ -1,4 +1,4 @@
-"""The stage that lowers loops, branches and calls of a flat graph to StableHLO's control flow, and fuses them.
+"""The stage that lowers loops, branches and calls of a graph to StableHLO's control flow, and fuses them.
 
     structure.py                        the stage: calls the files below in order
     clusters.py, plan.py                decide: which ops are fused, how each loop gets its residuals (`Plan`, frozen)

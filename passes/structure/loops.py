@@ -70,7 +70,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 
 
 def _leading(scope: Scope, cluster: Cluster) -> Member:
-    """The member that determines the trip count: the first one with a condition, else the first member."""
+    """The ops of one call site (a member) that determine the trip count: those with a condition, else the first."""
     members = scope.plan.members(cluster)
     return next((m for m in members if m.record.cond is not None), members[0])
 

@@ -75,16 +75,16 @@ class Plan:
     used_of_calls: Mapping[Graph, Collection[int]]
 
     def members(self, cluster: Cluster) -> list[Member]:
-        """The members whose iterations run in the cluster's loop.
+        """The members (each is the ops of one call site) whose iterations run in the cluster's loop.
 
-        Members that are recomputed for the cluster come first.
+        Those that are recomputed for the cluster come first.
         """
         return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 
 
 @dataclass(frozen=True)
 class LoopChoice:
-    """A loop whose memory option can be chosen. `number` is the number of its cluster.
+    """A loop for which a memory option can be chosen. `number` is the number of its cluster (loops fused with it).
 
     The loop reads residuals of the loops `recomputed`. `bytes` is the size of the residuals of all iterations.
     """
@@ -96,9 +96,9 @@ class LoopChoice:
 
 
 def loop_choices(view: View, opset: OpSet, graph: Graph, separated: Collection[str]) -> list[LoopChoice]:
-    """The loops of a flat graph whose memory option can be chosen.
+    """The loops of a graph for which a memory option can be chosen. Omits loops inside other loops and in branches.
 
-    Loops inside other loops, or in branches, are omitted.
+    The option says how a loop gets residuals of loops that run in the opposite direction.
     """
     outputs = [y for y in graph.outputs if y is not None]
     values = [graph.inputs[key] for key in separated]

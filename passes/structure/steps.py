@@ -85,7 +85,7 @@ class Residuals:
 def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
     """Builds one iteration of a cluster's loop, preceded by the iterations of other loops that are recomputed for it.
 
-    All these iterations have one iteration number, whatever the directions of their loops.
+    All these iterations have the same iteration number, even if their loops run in opposite directions.
     """
     loop = Iteration(scope)
     step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b
@@ -117,7 +117,7 @@ def unchanged_carries(loop: Loop) -> set[int]:
 
 
 def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
-    """The element of a sequence for this iteration."""
+    """The element of the sequence x for this iteration: computed in it, recomputed, or read from an array."""
     at = scope.plan.fusion.places.get(x)
     if at in step.elements:
         return step.elements[at]

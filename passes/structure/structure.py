@@ -1,4 +1,4 @@
-"""structure: lowers the loops, branches and calls of a flat graph to StableHLO's control flow.
+"""structure: lowers the loops, branches and calls of a graph to StableHLO's control flow.
 
     W:  x' = while x0                        one loop that returns x' and the stack of residuals
     P:  x', rs = loop x0          ->         one loop that runs backwards, and reads the stack
@@ -38,10 +38,10 @@ from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.while_loops import read_inputs
 
 _STRUCTURED = Cache[tuple[Graph, str], Graph]()
-"""Structured graphs. The key is the original graph and the loop memory."""
+"""Graphs with lowered control flow. The key is the original graph and the loop memory."""
 
 _FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph]()
-"""Fused branches. The key is the graph and the arguments of each member, the results, and the loop memory."""
+"""Fused branches. The key is the graph and the arguments of each fused op, the results, and the loop memory."""
 
 _NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
 """Graphs without some of their inputs. The key is the graph, and the indices of the inputs that are kept."""
@@ -59,7 +59,7 @@ def structure(
     separated: Collection[str] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Graph:
-    """Lowers the loops, branches and calls of a flat graph, and returns the new graph.
+    """Lowers the loops, branches and calls of a graph that reads no values of other graphs. Returns the new graph.
 
     A graph without control flow is returned unchanged.
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
@@ -87,7 +87,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         result, named = graph, [name for name in NAMED_GRAPHS if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
-        # Cached before the graph's derivatives, which may call the graph, are structured.
+        # The result is cached before the graph's derivatives are lowered, because these may call the graph.
         results[graph, memory] = results[result, memory] = result
         if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
@@ -190,7 +190,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """A graph that runs branch i of all fused ops, one after another. For a single op, it may be that op's own graph."""
+    """A graph that runs branch i of all fused ops, one after another. For a single op, it may be the op's own graph."""
     first = cluster.members[0]
     graph = first.record.graphs[i]
     every = [(first, j) for j in range(len(graph.outputs))]
