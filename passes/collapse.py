@@ -58,7 +58,7 @@ class Need(IntEnum):
 
 
 Needs = tuple[Need | None, ...]
-"""The need for each input or output of a graph; None for a value that does not depend on the batch."""
+"""How later ops read each input or output of a graph; None for a value that does not depend on the batch."""
 Flags = tuple[bool, ...]
 
 

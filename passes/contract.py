@@ -74,7 +74,7 @@ class _Chain:
         return letter
 
     def _split(self, op: IrOp, of: str) -> None:
-        """Adds the factors of the product `op`, whose result has the letters `of`."""
+        """Adds the factors of the product `op` to the chain. The result of `op` has the letters `of`."""
         numbers, ranks = Contraction.of(op), [x.type.rank for x in op.operands]
         self.ops.append(op)
         known = [{d: of[at] for d, at in numbers.places(side, ranks).items()} for side in (0, 1)]
@@ -125,7 +125,7 @@ def _options(op: IrOp) -> dict[str, ir.Attribute]:
 
 
 def _flops(letters: set[str], sizes: Mapping[str, int]) -> int:
-    """The multiplications and additions of a product whose operands have these letters."""
+    """The number of multiplications and additions in a product of two operands that together have these letters."""
     return 2 * prod(sizes[letter] for letter in letters)
 
 

@@ -133,7 +133,7 @@ def _of_product(op: Definition, i: int) -> list[int]:
 
 
 _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
-"""For each op that sums, a function that maps the op and an operand's index to the operand's summed dimensions."""
+"""Maps the name of an op that sums to a function: (op, index of an operand) -> the operand's summed dimensions."""
 
 
 def _sum_along_diagonal(b: StablehloBuilder, op: Definition, aligned: dict[Value, int]) -> Any | None:

@@ -41,7 +41,7 @@ def jet(
     opset: OpSet,
     b: StablehloBuilder,
 ) -> list[list[Any | None]]:
-    """The Taylor coefficients of orders 0 to `order` of each output.
+    """Computes, for each output, a list of its Taylor coefficients of orders 0 to `order`.
 
     `given` maps each variable to its coefficients of orders 1 to `order`. A coefficient of None is zero. `b` builds the
     graph that computes the coefficients. An output's coefficient of order 0 is the output itself, or a value of that

@@ -131,9 +131,10 @@ def transpose_closed(
 
 
 def _masked(graph: Graph, linear: Iterable[Value]) -> tuple[list[Definition], dict[Value, Value]]:
-    """Copies of the ops that depend on the inputs `linear`, with active masks; and a map of values to their copies.
+    """Copies the ops that depend on the inputs `linear`, and flags the operands that depend on them (active mask).
 
-    The ops of a closed graph have no masks, since masks depend on `linear`.
+    Returns the copies, and a map from values to their copies. The ops of a closed graph have no masks themselves,
+    because masks depend on `linear`.
     """
     masked, copies = Graph(graph.name, graph.location), {x: x for x in linear}
     for op in graph.definitions:

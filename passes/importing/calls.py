@@ -36,13 +36,13 @@ If each function calls the next one twice, the number doubles from callee to cal
 
 _INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that only move elements, so that a function's result may be a part of a factorization's result.
+"""Ops that may stand between a factorization and the result of a function that returns a part of the factorization.
 
-Each op is mapped to the index of the operand whose elements it moves.
+Each op is mapped to the index of the operand from which the elements of its result come.
 """
 
 Calls = dict[str, list[tuple[Any, str]]]
-"""For each function, its call ops, each with the name of its callee."""
+"""Maps the name of each function to the function's call ops, each with the name of its callee."""
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:

@@ -118,9 +118,9 @@ def _expand_draws(
     roots: Collection[str],
     kept: Collection[str],
 ) -> None:
-    """Expands the `rng` ops of the root functions.
+    """Expands the `rng` ops of the functions `roots`, except those in `kept`.
 
-    Raises `Unsupported` for `rng` in graphs and in the functions `kept`, which cannot take a seed.
+    Raises `Unsupported` if a graph or a function in `kept` has an `rng`, because it cannot take a seed.
     """
     for op in symbols:
         if op.name == "tidu.graph" or symbol(op) in kept:

@@ -25,7 +25,7 @@ _EXTREMA = {
     "relu": (("stablehlo.maximum", 0.0),),
     "relu6": (("stablehlo.maximum", 0.0), ("stablehlo.minimum", 6.0)),
 }
-"""The maxima and minima that a function of this name must have, in order, each with its constant operand."""
+"""Maps a function's name to the maxima and minima that it must have, in order, each with its constant operand."""
 
 _NAME = re.compile(r"(relu6?)(_\d+)?")
 """Matches `relu` and `relu6`, perhaps with a number, because JAX appends a number to repeated names."""

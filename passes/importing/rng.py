@@ -40,15 +40,15 @@ from tiduc.passes.importing.threefry import threefry
 
 RNG = "stablehlo.rng"
 SEED = "seed"
-"""The name of the new input. If another input has this name, a number is appended, as to all equal names."""
+"""The name of the new input. If another input has this name, a number is appended, as for any repeated name."""
 
 _LOOP, _BRANCHES = "stablehlo.while", ("stablehlo.if", "stablehlo.case")
 
 _DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
-"""The number of binary digits of each float type that can be drawn."""
+"""Maps each float type of which random numbers can be drawn to its number of binary digits."""
 
 _ONE = {32: 127 << 23, 64: 1023 << 52}
-"""The bits of the number 1, by the width of the type."""
+"""Maps the width of a float type in bits to the bit pattern of 1.0."""
 
 
 class _Emitter(IrEmitter):
@@ -188,7 +188,7 @@ def _expand(draws: Sequence[IrOp], streams: Sequence[IrValue]) -> None:
 
 
 def _expand_loop(op: IrOp, state: IrValue) -> None:
-    """Adds the state to a loop's carries, and expands the draws in its condition and body."""
+    """Adds the generator's state to a loop's carried values, and expands the `rng` ops in its condition and body."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [*(y.type for y in op.results), state.type]
     loop = ir.Operation.create(

@@ -39,7 +39,7 @@ _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _TYPE = "function_type"
 _HELD = 16
-"""While a function is simplified, ops that read this many outputs each take the place of its return."""
+"""While a function is simplified, several ops take the place of its return. Each reads at most this many outputs."""
 
 
 @stage

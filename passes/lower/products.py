@@ -29,7 +29,7 @@ _PLACES = "broadcast_dimensions"
 
 
 def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
-    """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
+    """Whether a product without batches contracts one of the two dimensions of a broadcast identity matrix."""
     contracting, _ = _contracting(op, unit)
     types = [x.type.element_type for x in (*op.operands, op.result)]
     return (
@@ -42,7 +42,7 @@ def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
 
 
 def _contracting(op: IrOp, unit: IrOp) -> Pair:
-    """The dimensions that an op contracts, of its operand `unit` and of the other operand."""
+    """The contracted dimensions of `unit`, an operand of the product `op`, and those of the other operand."""
     both = Contraction.of(op).summed
     return both if op.operands[0] == unit.result else both[::-1]
 
@@ -141,7 +141,8 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
     """The indices of the batching dimensions along which the second operand is repeated.
 
-    Empty if the order of the result's dimensions would change when these dimensions become rows of the first operand.
+    Empty if a shape is dynamic. Also empty if making these dimensions rows of the first operand would change the order
+    of the result's dimensions.
     """
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
@@ -194,7 +195,7 @@ def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
 
 
 def _adds_batches(op: IrOp, product: IrOp) -> bool:
-    """Whether a reduction, from zero, adds up batches of a product that has no other reader."""
+    """Whether the reduction `op` starts from zero and adds up batches of a product that nothing else reads."""
     zero = defined_by(op.operands[1], "stablehlo.constant")
     if (
         len(op.operands) != 2

@@ -184,7 +184,7 @@ def _matched() -> Iterator[tuple[str, int, str, Rule]]:
 
 
 def _by_op() -> dict[str, list[tuple[int, dict[str, list[Rule]]]]]:
-    """For each op and each of its operands: a table of the rules, by the name of the op that computes the operand."""
+    """Groups the rules by the op to replace, by the index of an operand, and by the op that computes that operand."""
     rules: dict[str, dict[int, dict[str, list[Rule]]]] = {}
     for op, side, inner, rule in _matched():
         of_side = rules.setdefault(_full(op), {}).setdefault(side, {})

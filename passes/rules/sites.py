@@ -55,7 +55,7 @@ def at_site(b: StablehloBuilder, op: Definition, dx: Tangents, rule: Rule) -> li
 
 
 def _sites(b: StablehloBuilder) -> Sites:
-    """The copies among the scheduled ops, for each call site."""
+    """Groups the scheduled control-flow ops by call site, and the ops of a call site by whether they are copies."""
     sites: Sites = {}
     for op in b.engine.scheduled:
         if not is_control(op):
@@ -73,7 +73,7 @@ def _sites(b: StablehloBuilder) -> Sites:
 
 
 def _begins(b: StablehloBuilder, wide: Branches | Loop, narrow: Branches | Loop) -> bool:
-    """Whether the results of `narrow` are the first results of `wide`. Both ops have one call site."""
+    """Whether the results of `narrow` are the first results of `wide`. Both ops must be at the same call site."""
     return wide.width >= narrow.width and all(
         _is_copy(b, graph, other) for graph, other in zip(_graphs(wide), _graphs(narrow), strict=True)
     )

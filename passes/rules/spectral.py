@@ -121,11 +121,11 @@ def couple(
     equal: Value,
     zeros: Callable[[VectorSum], Value | None],
 ) -> None:
-    """Adds the terms of equal values to the tangents of the sums.
+    """Adds the terms of equal eigenvalues or singular values to the tangents of the sums.
 
-    `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors has no
-    derivative if a vector in the sum and a vector outside of it have equal values. `zeros` returns flags of vectors for
-    which a sum has no derivative for another reason.
+    `c` has the factors c_ij of the terms. `equal` flags each pair (i, j), i != j, of equal values. A sum over some of
+    the vectors has no derivative if a vector in the sum and a vector outside of it have equal values. `zeros` flags
+    vectors because of which a sum has no derivative for another reason.
     """
     coupling = b.select(equal, c, b.zeros_like(c))
     for each in found:

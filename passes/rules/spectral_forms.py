@@ -92,7 +92,7 @@ def diagonal_mask(x: Value) -> tuple[int, int] | None:
 
 
 def _index(x: Value) -> int | None:
-    """The dimension d of x for which each element of x is its own index along d. Returns None if there is none."""
+    """The dimension d for which each element of x equals its index along d, as in an iota. None if none is known."""
     while (op := x.definition) is not None:
         if op.name == "stablehlo.iota":
             return int(op.attributes["iota_dimension"].value)

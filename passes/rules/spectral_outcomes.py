@@ -117,7 +117,7 @@ def _conjugated(op: Definition, forms: Forms) -> Form:
 def _product(op: Definition, forms: Forms) -> Form:
     """The form of a product or a quotient of vectors, or of a diagonal, and a factor.
 
-    The factor numbers the vectors in the same dimension, or its elements are equal along this dimension.
+    Along the dimension of the vectors, element j of the factor must belong to vector j, or all elements must be equal.
     """
     x, y = forms
     special = [form is not None and (form.is_vectors or form.other is not None) for form in forms]
@@ -306,7 +306,7 @@ def _scaled(
 
 
 def _results(op: Definition, side: int, of: Contraction) -> dict[int, int]:
-    """Maps dimensions of an operand to dimensions of the contraction's result."""
+    """Maps dimensions of operand `side` of a contraction to dimensions of the result."""
     return of.places(side, [rank(x) for x in op.operands])
 
 

@@ -164,7 +164,7 @@ def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[
 
 
 def _moved(b: StablehloBuilder, u: Value, u1: Value, x: Value, image: Value, inverse: Value) -> Value:
-    """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1. `image` is da v1 (for v: da^H u1).
+    """The tangent of u: u1 x, plus the part of `image` / s that is orthogonal to u1. `image` is da v1; for v, da^H u1.
 
     u1 are the first columns of u, one per singular value. The tangents of further columns keep u unitary.
     """

@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Reached:
-    """An iteration that a level has reached, and the carries of the level on entry to that iteration."""
+    """An iteration that recomputed loops have reached, and their loop-carried values on entry to that iteration."""
 
     iteration: Value
     state: Sequence[Value]

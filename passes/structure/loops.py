@@ -135,4 +135,4 @@ EMITTERS: Mapping[str, Callable[[Scope, Cluster, ClusterIteration, Records], Res
     "segmented": emit_segmented,
     "checkpointed": emit_checkpointed,
 }
-"""The emitters of loops, by `LoopPlan.emitter`."""
+"""The functions that emit the loop of a cluster of fused loops. The keys are the values of `LoopPlan.emitter`."""

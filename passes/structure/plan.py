@@ -30,7 +30,7 @@ from tiduc.passes.structure.clusters import (
 )
 
 LIMIT = 2**28
-"""Loop memory `auto` reads at most this many bytes of sequences from stacks; for more bytes, it uses `sqrt`."""
+"""With loop memory `auto`, a loop reads at most this many bytes of sequences from arrays. Else it uses `sqrt`."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Records:
     def written(
         self, b: StablehloBuilder, arrays: Sequence[Value], number: Value, values: Sequence[Value]
     ) -> list[Value]:
-        """The arrays after an iteration has written its `values`, which correspond to `self.values`."""
+        """Emits the writes of an iteration, and returns the new arrays. `values` correspond to `self.values`."""
         entries = [number] * len(self.stacked)
         if self._checkpoints:
             ahead = b.add(number, b.constant(1 if self._cluster.leader.reverse else self._length - 1, number))

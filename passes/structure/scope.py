@@ -18,11 +18,11 @@ from tiduc.passes.structure.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The state while one graph is emitted as its plan says.
+    """The state of the emission of one graph, which follows `plan`.
 
     `b` builds the new graph, and `local` maps values of the old graph to values of the new graph. `structured` lowers
     the control flow in a closed graph. Emitted loops store residuals, trip counts and checkpoints here for later loops:
-    `residuals` maps a sequence to `steps.Residuals`, and `checkpoints` maps the carries of a cluster to arrays.
+    `residuals` maps a sequence to `steps.Residuals`, and `checkpoints` maps a cluster and its carries to arrays.
     """
 
     view: View

@@ -39,11 +39,12 @@ Starts = Mapping[Value, tuple[Value, int]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """Loops that run over a segment in one direction, and read the stacks of the opposite sweep `below`.
+    """Loops that run over a segment in one direction. They read arrays (stacks) that the opposite sweep `below` writes.
 
     `graph` maps (number, induction variables, carries, entries of the stacks below, values from outside) to (next
-    carries, entries of its own stacks). `places` are its carries. `induction_variables` are pairs: the index of the
-    initial value among the values from outside, and the increment. `types` are the types of the entries of its stacks.
+    carries, entries of its own stacks). `places` are its carries (loop-carried values). `induction_variables` are
+    pairs: the index of the initial value among the values from outside, and the increment. `types` are the types of the
+    entries of its stacks.
     """
 
     reverse: bool
@@ -58,7 +59,7 @@ class Sweep:
 class Segment:
     """The iterations from `start` up to, but not including, `stop`. There are at most `size` iterations.
 
-    `outside` are the values from outside of the loop that the iterations read.
+    `outside` are the values that the iterations read and that are defined outside of the loop.
     """
 
     start: Value
