@@ -19,7 +19,10 @@ _UNMASKED = ("tidu.name", TERMINATOR)
 
 @stage
 def infer_active(graph: IrOp) -> None:
-    """Sets the active masks of a `tidu.graph`, in place. Removes masks from a graph that is not linear."""
+    """Sets the active masks in a `tidu.graph`, in place. Removes the masks of ops without active operands.
+
+    In a graph that is not linear, no operand is active.
+    """
     linear = INPUT_OF in graph.attributes
     active = set(graph.regions[0].blocks[0].arguments) if linear else set()
     for op in operations(graph.regions[0].blocks[0]):

@@ -63,7 +63,7 @@ def get_dimension_size(
 
 @batch("stablehlo.pad")
 def pad(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Pads each example. If the padding value is batched, pads with zeros, and a mask selects the example's value."""
+    """Pads each example. A batched padding value is selected where a mask, which is padded likewise, is false."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])

@@ -48,7 +48,10 @@ _OF_REALS = ("chlo.broadcast_next_after", "chlo.broadcast_polygamma")
 
 
 def _broadcasting(op: IrOp) -> None:
-    """The operands must broadcast to the result's shape; a `broadcast_select` must keep the element type."""
+    """The operands must broadcast to the result's shape, and have real floats if the op is in `_OF_REALS`.
+
+    A `broadcast_select` must keep the element type.
+    """
     operands, result = [x.type for x in op.operands], op.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
         return

@@ -132,7 +132,7 @@ def expand_rng(function: IrOp) -> None:
 
 
 def refuse_rng(op: IrOp) -> None:
-    """Raises `Unsupported` if a function or graph that cannot take a seed has an `rng`."""
+    """Raises `Unsupported` if `op`, a function or graph that cannot take a seed, has an `rng`."""
     for inner in within(op, (RNG,)):
         raise Unsupported(
             f"@{symbol(op)} draws random numbers, and cannot take a seed: use rng_bit_generator, with the state "

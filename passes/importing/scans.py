@@ -17,7 +17,7 @@ _EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplificat
 
 
 def expand_scans(module: ir.Module) -> None:
-    """Replaces each scan in a module, in place, by a call of a new private function with the loop."""
+    """Replaces each scan in a module, in place, by a call of a new private function that contains the loop."""
     scans: list[Any] = []
 
     def look(op: ir.Operation) -> Any:

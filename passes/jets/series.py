@@ -177,9 +177,10 @@ class Series:
         return parts is not None and parts(op, self.has_series) is not None
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Makes the results of `op` share the series of the values `others`. Returns the step of `op`.
+        """Makes the results of `op` share the series of the values `others`.
 
-        The step computes the series of the results of `same`; it does nothing if `same` is None.
+        Returns the step of `op`: a function that computes the series of the results of `same`, or does nothing if
+        `same` is None.
         """
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
@@ -341,4 +342,4 @@ def _has_own_derivative(view: View, op: Definition) -> bool:
 
 
 def _nothing(op: Definition, order: int) -> None:
-    """The step of an op whose results have no coefficients of order 1 or more."""
+    """Does nothing. This is the step of an op whose results have no coefficients of order 1 or more."""

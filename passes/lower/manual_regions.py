@@ -97,7 +97,7 @@ def _create(
 
 
 def _regions(block: ir.Block) -> None:
-    """Sorts the ops of a block by phase, and moves ops on parts into regions."""
+    """Sorts the ops of a block by phase, and moves ops on parts into regions, or for XLA into functions."""
     *ops, end = operations(block)
     keys: dict[Any, Key] = {}  # a value without an entry has the key WHOLE
     phases: dict[Key, list[Any]] = {}
@@ -132,7 +132,7 @@ def _is_part(key: Key) -> bool:
 
 
 def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
-    """The key of an op, computed from the keys of the values that the op reads.
+    """The key of an op (phase number and manual axes), computed from the keys of the values that the op reads.
 
     Raises `Unsupported` for a nested manual computation, and for an op that reads parts over different axes.
     """
@@ -191,10 +191,10 @@ def _read(op: IrOp, local: Callable[[IrValue], IrValue]) -> None:
 
 
 def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
-    """Passes the part x of an earlier phase to a later one, as an array that stacks the parts of all devices.
+    """Passes x, a part of an array on one device, from an earlier phase to a later one.
 
-    Appends the ops that write the array to `phase`, the earlier phase. Returns the ops that read the part from the
-    array.
+    For this purpose, the parts of all devices are stacked in one array. Appends the ops that build this array to
+    `phase`, the earlier phase. Returns the ops that extract x from the array.
     """
     said = next(op for op in phase if call_target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
@@ -242,7 +242,7 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
 
 
 def _function(ops: list[ir.Operation], end: ir.Operation) -> None:
-    """Moves ops on parts into a private function, which is called between the ops that enter and leave."""
+    """Moves ops on parts into a private function. It is called after the ops in `ENTER` and before those in `LEAVE`."""
     body = [op for op in ops if call_target(op) not in ENTER + LEAVE]
     computed = dict.fromkeys(y for op in body for y in op.results)
     given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))

@@ -46,7 +46,7 @@ _MOST = 4096
 
 @dataclass(frozen=True)
 class VectorSum:
-    """A sum over the vectors: an op that contracts the dimension that numbers the vectors.
+    """A sum over eigenvectors or singular vectors: an op that contracts the dimension of the vectors' numbers.
 
     `forms` are the forms of its operands (`spectral_forms.py`). `slopes` are the derivatives of the operands with
     respect to the eigenvalue or singular value of each vector, for constant vectors.

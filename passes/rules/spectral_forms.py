@@ -126,7 +126,7 @@ def splat_of(x: Value) -> complex | None:
 
 
 def require_repeated(x: Value, form: Form) -> None:
-    """Raises `Unproven` unless the elements of x are equal along the dimensions that number the vectors."""
+    """Raises `Unproven` unless the elements of x are equal along the dimensions of the vectors' numbers."""
     if not all(is_repeated(x, d) for d in form.tracked[len(form.batch) :]):
         raise Unproven
 

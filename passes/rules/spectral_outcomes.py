@@ -95,7 +95,7 @@ def _imag(op: Definition, forms: Forms) -> Form:
 
 
 def _complex(op: Definition, forms: Forms) -> Form:
-    """The form of a complex value, composed of two parts: of vectors, of their conjugates, or of a real value."""
+    """The form of a complex value. Its parts may be those of vectors or of conjugates, or the second may be 0."""
     re, im = forms
     if re is not None and im is not None and re.is_vectors and im.is_vectors:
         if re.part != "real" or re.source is not im.source or replace(re, part=im.part) != im:

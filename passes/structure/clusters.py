@@ -224,9 +224,9 @@ def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
 def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Branches | Loop) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
-    This holds for two ops with one base (`passes/rules/sites.py`) if one was linearized after the other. Ops that were
-    linearized separately, with respect to different inputs, have different residuals. Raises `Unsupported` if such ops
-    draw random numbers, because they would draw different numbers.
+    This holds for two ops whose graphs extend one base graph (`passes/rules/sites.py`) if one was linearized after the
+    other. Ops that were linearized separately, with respect to different inputs, have different residuals. Raises
+    `Unsupported` if such ops draw random numbers, because they would draw different numbers.
     """
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
@@ -318,7 +318,7 @@ def _with_dependencies(below: Mapping[int, int], read: int) -> int:
 
 
 def is_last_carry(at: MemberResult) -> bool:
-    """Whether a result of a loop is the final value of a carry, not a sequence."""
+    """Whether a result of a loop is the final value of a carry (loop-carried value), not a sequence."""
     member, i = at
     return i < len(member.record.inits)
 

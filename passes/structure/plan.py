@@ -63,7 +63,7 @@ class LoopPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The clusters of a graph, the plan of each cluster of loops, and the order of emission.
+    """The clusters (fused control-flow ops) of a graph, the plan of each cluster of loops, and the order of emission.
 
     `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` maps each called graph to the indices
     of the results that at least one call site reads.
@@ -274,7 +274,10 @@ def _recomputed_from(
 
 
 def _trip_count(cluster: Cluster) -> int | None:
-    """The trip count, or an upper bound of it, if one is known at compile time."""
+    """The trip count, or an upper bound of it, if one is known at compile time; else None.
+
+    Raises `Unsupported` if a loop without a condition has 2^31 iterations or more.
+    """
     trip_count = _bound(cluster)
     for record in (member.record for member in cluster.members):
         lengths = [x.type.shape[0] for x in record.sequences if not x.type.is_dynamic_dim(0)]

@@ -75,7 +75,7 @@ class Residuals:
     def free_inputs(
         self, b: StablehloBuilder, number: Value, read: Callable[[Value], Value]
     ) -> dict[Value, Value]:
-        """The inputs of the step that need no stack: outer values, the number, and induction variables."""
+        """The inputs of the iteration that need not be stored: outer values, its number, and induction variables."""
         local = {inner: read(x) for x, inner in self.step.loop.outside.items()} | {self.step.number: number}
         return local | {
             x: induction_value(b, read(start), by, number) for x, (start, by) in self.starts.items()
