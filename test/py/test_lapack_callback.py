@@ -279,9 +279,7 @@ def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patch:
         patch.setattr(np.linalg, "eigh", fails)
-        message = (
-            "main failed while running: tiduc_lapack.eigh_f64 failed on arrays of shape 1x3x3: no 9 GiB are free"
-        )
+        message = "main failed while running: tiduc_lapack.eigh_f64 failed on arrays of shape 1x3x3: no 9 GiB are free"
         with pytest.raises(tiduc.TiducError, match=message):
             roots(np.eye(3))
         error[0] = KeyboardInterrupt()
