@@ -1,8 +1,8 @@
-"""The derivative rules of StableHLO and CHLO, registered by op name: one line or one file per op.
+"""The derivative rules of StableHLO and CHLO, by op name: one line or one file per op.
 
-`OPSET` holds the rules; importing this package imports every module in it, and each module registers its rules. A
-transpose is the adjoint under the real inner product Re(sum conj(a) b). For complex values, transposes therefore
-conjugate coefficients (`b.conj`, the identity on real types); linearize rules do not.
+Importing this package imports every module in it, and each module registers its rules in `OPSET`. A transpose is the
+adjoint under the real inner product Re(sum conj(a) b). Therefore transposes conjugate complex coefficients (by
+`b.conj`, which is the identity on real types), but linearize rules do not.
 """
 
 from importlib import import_module

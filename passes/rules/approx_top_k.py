@@ -1,8 +1,9 @@
 """Rules of ApproxTopK, which JAX exports for `approx_max_k` and `approx_min_k`, and of PartialReduce, its TPU form.
 
-The operands are values, their indices, and an initial value for each. The results are selected values among the
-greatest (or least) along a dimension, and their indices. Initial values fill the places of the results that have no
-selected value. The dynamic call has three more operands: the number of selected values, and the shapes of the results.
+The operands are values, their indices, an initial value, and an initial index. The results are values among the
+greatest (or least) along a dimension, and their indices. If fewer values are selected than the results have elements,
+the rest are initial values. The dynamic call has three more operands: the number of selected values, and the shapes of
+the results.
 """
 
 import json
@@ -24,7 +25,7 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers the tangents of the selected values. Other places get the tangent of the initial value."""
+    """Gathers the tangents of the selected values. Results that are initial values get the initial value's tangent."""
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
     if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):
@@ -55,7 +56,7 @@ def _dimension(op: Definition) -> int:
 
 
 def _agree(op: Definition, d: int) -> bool:
-    """Whether values and results, and also the indices, have one element type and equal sizes (except along d)."""
+    """Whether all values have one element type, all indices have one, and sizes are equal except along d."""
     (x, numbers, init, first), (y, indices) = op.operands[:4], op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False

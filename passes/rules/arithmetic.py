@@ -16,7 +16,7 @@ from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, uns
 from tiduc.passes.rules.registry import Tangents
 
 
-@linearize("stablehlo.add")  # by hand, because a single tangent needs no add
+@linearize("stablehlo.add")  # not `linear`, because a single tangent needs no add
 def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
@@ -25,9 +25,9 @@ def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 
 def _log_add_exp(b: StablehloBuilder, u: Value, v: Value, gap: Value) -> Value | None:
-    """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v); w is 1/2 where u - v is NaN.
+    """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v), and w = 1/2 where u - v is NaN.
 
-    Each term of the expansion has a kink at u = v; their sum has none.
+    The program computes max(u, v) + log(1 + exp(-|u - v|)). Each term has a kink at u = v, but their sum has none.
     """
     w = b.logistic(b.select(b.compare(gap, gap, "EQ"), gap, b.zeros_like(gap)))
     du, dv = b.engine.tangent(u), b.engine.tangent(v)
@@ -47,7 +47,7 @@ def complex_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [lambda: b.real(ct), lambda: b.imag(ct)]
 
 
-@linearize("stablehlo.convert")  # by hand, because a conversion to integers has no tangent
+@linearize("stablehlo.convert")  # not `linear`, because a conversion to integers has no tangent
 def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
 
@@ -56,7 +56,7 @@ def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | N
 def convert_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value]:
-    """A conversion between real and complex keeps only the real part, and so does its transpose."""
+    """Converts the cotangent back. Between real and complex types, only the real part counts in both directions."""
     x = op.operands[0]
     if is_complex(x) == is_complex(op.result):
         return [unless_masked(b, ct[0], lambda c: b.convert(c, element(x)))]
@@ -68,9 +68,9 @@ def convert_transpose(
 
 @linearize("stablehlo.divide")
 def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """d(x / y) = (dx - (x / y) dy) / y. This form does not overflow where 1 / y^2 would."""
+    """d(x / y) = (dx - (x / y) dy) / y. This formula does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
-        y = op.result  # the derivative is exactly 0 where exp z overflows
+        y = op.result  # y (y - 1) dz is the derivative of 1 / (1 + exp z), and is 0 where exp z overflows
         return [b.multiply(b.multiply(y, b.subtract(y, b.constant(1, y))), dz)]
     second = None if dx[1] is None else b.multiply(op.result, dx[1])
     return [b.divide(difference(b, dx[0], second), op.operands[1])]
@@ -87,7 +87,7 @@ def divide_transpose(
 
 @linear("stablehlo.imag", [0])
 def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
-    """The cotangent i ct, because Re(ct Im(dx)) = Re(conj(i ct) dx). None for a real operand."""
+    """Returns the cotangent i ct, because Re(ct Im(dx)) = Re(conj(i ct) dx), or None for a real operand."""
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
@@ -101,7 +101,7 @@ def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [unless_masked(b, ct, b.negate)]
 
 
-@linearize("stablehlo.optimization_barrier")  # by hand, because only active operands have tangents
+@linearize("stablehlo.optimization_barrier")  # not `linear`, because only active operands have tangents
 def optimization_barrier(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     return of_present(b, op.name, dx, op.results, {})
 
@@ -118,7 +118,9 @@ def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
-@linear("stablehlo.reduce_precision", [0])  # as in JAX: rounding counts as linear, and rounds the tangents
+@linear(
+    "stablehlo.reduce_precision", [0]
+)  # as in JAX, rounding counts as linear, so the tangents are rounded, too
 def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return list(b.reapply(op, {0: ct}))
 
@@ -136,11 +138,14 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, dx[0], second)]
 
 
-@linearize("stablehlo.select")  # by hand, because a select of NaN after a failed call needs another tangent
+@linearize(
+    "stablehlo.select"
+)  # not `linear`, because a select of NaN after a failed call needs another tangent
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
+    """The tangent of the chosen operand, except in two cases.
 
-    For the logarithm of a determinant, it is the tangent of the third operand, the sum of the pivots' logarithms.
+    If the select replaces the result of a failed call by NaN, the tangent is NaN, too. If the select computes the
+    logarithm of a determinant, the tangent is that of its third operand, the sum of the logarithms of the pivots.
     """
     predicate, x, _ = op.operands
     if sizes_of_pivots(op) is not None:
@@ -160,7 +165,7 @@ def select_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: 
     return [None, *(partial(apply_mask, b, mask, moves) for mask in masks)]
 
 
-@linearize("stablehlo.subtract")  # by hand, because a single tangent needs no subtract
+@linearize("stablehlo.subtract")  # not `linear`, because a single tangent needs no subtract
 def subtract(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, *dx)]
 

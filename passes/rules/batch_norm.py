@@ -1,4 +1,4 @@
-"""batch_norm_training, _inference and _grad, linearized as the expansions in the StableHLO specification.
+"""Rules of batch_norm_training, batch_norm_inference and batch_norm_grad, from their StableHLO specification.
 
 One dimension of x holds the features; scale, offset, mean and variance have one entry per feature.
 """
@@ -22,7 +22,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.batch_norm_training")
 def batch_norm_training(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """With n elements per feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
+    """Uses dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n, where each feature has n elements."""
     x, scale, offset = op.operands
     _, mean, variance = op.results
     if is_empty(x):
@@ -62,7 +62,8 @@ def gradient(
 ) -> tuple[V, V, V]:
     """The gradients toward x, scale and offset, for the cotangent ct.
 
-    With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct.
+    Let u = (x - mean) / deviation, and let each feature have n elements. The gradients are then
+    scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), and sum ct.
     """
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
@@ -78,7 +79,7 @@ def _deviation(b: StablehloOps[V, Never], op: AnyOp, variance: V) -> V:
 
 
 def _spread(b: StablehloOps[V, Never], op: AnyOp, v: V) -> V:
-    """A per-feature vector, broadcast to the shape of x."""
+    """Broadcasts a vector with one entry per feature to the shape of x."""
     return b.broadcast_in_dim(v, [_feature(op)], op.operands[0])
 
 

@@ -1,8 +1,8 @@
 """bessel_i1e: y = I1(x) exp(-|x|), whose derivative needs the order-zero function I0, which CHLO lacks.
 
-The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| it is
+The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x. For a = |x|, it is computed as
 
-    a < 1/2   the Taylor series, since higher derivatives of y / x cancel near 0
+    a < 1/2   the Taylor series, because the terms of higher derivatives of y / x cancel near 0
     a < 20    y / x (1 - a + c),  c = a^2 / (4 + a^2 / (6 + a^2 / (8 + ...)))   DLMF 10.33.1: I0 / I1 = (2 + c) / a
     a >= 20   -(2 pi a^3)^(-1/2) sum_k (k + 1/2) p_k a^(-k)                     DLMF 10.40.1, differentiated;
               p_0 = 1,  p_k = ((2k - 1)^2 - 4) / (8k) p_(k-1)
@@ -33,7 +33,7 @@ def bessel_i1e(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]
 
 
 def _derivative(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative of the op; at x = 0 the constant 1/2, because the second derivative jumps there from 1 to -1."""
+    """The derivative of the op. At x = 0 it is a constant, 1/2, because the second derivative jumps from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
     limit, is_zero = b.constant(LIMIT, x), b.compare(x, b.zeros_like(x), "EQ")
@@ -67,7 +67,7 @@ def _fraction(b: StablehloBuilder, a: Value) -> Value:
 
 
 def _series(b: StablehloBuilder, a: Value) -> Value:
-    """The series for large a, in powers of 20 / a, because the coefficients then stay small."""
+    """The series for a >= 20. It is in powers of 20 / a, so that the coefficients stay small."""
     coefficients, p = [0.5], 1.0
     for k in range(1, TERMS):
         p *= ((2 * k - 1) ** 2 - 4) / (8 * k * LIMIT)

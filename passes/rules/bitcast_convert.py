@@ -8,7 +8,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.bitcast_convert")
 def bitcast_convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The operand's tangent if the op is an identity; None if it converts to integers."""
+    """Returns the operand's tangent if the op is an identity, and None if it converts to integers."""
     if b.tangent_type(op.result.type) is None:
         return [None]
     if op.operands[0].type != op.result.type:

@@ -1,4 +1,4 @@
-"""Calls and branches: each callee is linearized and transposed once per pattern of active arguments.
+"""Rules of calls and branches. A callee is linearized and transposed once for each choice of active arguments.
 
     y = call @f (x)             ->   y, r = call @f+ (x)          r: the residuals that the linear graph reads
                                      dy = call @f' (dx, r)
@@ -34,7 +34,7 @@ from tiduc.passes.rules.sites import at_site
 Flags = tuple[bool, ...]
 
 MOST_PATTERNS = 1024
-"""The largest number of patterns (which arguments are active, which results have a cotangent) per graph."""
+"""The largest number of patterns per graph. A pattern flags the active arguments and the results with cotangents."""
 
 
 @linearize(CALL)
@@ -82,8 +82,8 @@ _LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
 """Caches linearized calls by the graphs and the active arguments."""
 
 _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags, Flags], TransposedCall]()
-"""Keyed by the graphs, the active arguments, the outputs with a cotangent, and the steep arguments, which ops outside
-may map with an infinite slope."""
+"""Caches transposed calls by the graphs, the active arguments, the outputs with a cotangent, and the steep arguments.
+A steep argument is the result of an op that may have an infinite slope, such as `sqrt`."""
 
 _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 """The patterns for which graphs have been linearized or transposed."""
@@ -124,7 +124,7 @@ def linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangen
 
 
 def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
-    """Records a pattern. Raises `Unsupported` if there are too many, since each level of calls may double them."""
+    """Records a pattern. Raises `Unsupported` if there are too many, because each level of calls may double them."""
     patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
     patterns.add(pattern)
     if len(patterns) > MOST_PATTERNS:
@@ -137,9 +137,9 @@ def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[
 def _linearize(b: StablehloBuilder, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
     """Linearizes the graphs of one op.
 
-    The branches share residual slots, because all graphs must return equal types. For each type there are as many slots
-    as the largest number that a graph needs; a branch fills slots that it does not need with zeros. If there is only
-    one graph, a residual that the graph returns anyway needs no slot.
+    All branches must return equal types, so they return their residuals as the same further results, called slots. For
+    each type, there are as many slots as the branch that needs most; a branch fills slots that it does not need with
+    zeros. If there is only one graph, a residual that the graph returns anyway needs no slot.
     """
     engine: Linearizing = b.engine
     given: dict[Value, int] = {}
@@ -174,7 +174,7 @@ def _linearize(b: StablehloBuilder, graphs: Sequence[Graph], active: Flags) -> L
 
 
 def _slots(residuals: Sequence[Sequence[Value]]) -> list[ir.RankedTensorType]:
-    """The types of the residual slots: for each type, the largest number that any one graph needs."""
+    """Returns the types of the residual slots. Each type occurs as often as in the graph that needs it most."""
     slots: list[Any] = []
     counts = Counter[Any]()
     for of_one in residuals:
@@ -188,7 +188,7 @@ def _slots(residuals: Sequence[Sequence[Value]]) -> list[ir.RankedTensorType]:
 
 
 def _placed(residuals: Sequence[Value], slots: Sequence[ir.RankedTensorType]) -> list[Value | None]:
-    """The residual for each slot, in order; None for slots that this graph leaves unused."""
+    """Returns the residual for each slot, in order, or None for a slot that this graph leaves unused."""
     left = defaultdict[Any, list[Value]](list)
     for x in reversed(residuals):
         left[x.type].append(x)
@@ -204,7 +204,8 @@ def _extended(
 def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> list[Value | None]:
     """The tangents from a custom JVP, (x..., dx...) -> (y..., dy...).
 
-    They are the tangents of the JVP at dx = 0 along dx, because a JVP is linear in dx.
+    The rule linearizes the JVP at dx = 0, along the tangents. Because a JVP is linear in dx, the tangents of its
+    results dy are then the tangents of y. Raises `Unsupported` if the JVP is not linear.
     """
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
@@ -219,7 +220,7 @@ def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> li
 
 
 def _is_linear(b: StablehloBuilder, jvp: LinearizedCall, first: int) -> bool:
-    """Whether the JVP's linear graph reads nothing that depends on the tangents. Callees are not inspected."""
+    """Whether the linear graph of a JVP reads no value that depends on the JVP's tangents. Ignores callees."""
     (primal,) = jvp.primal
     residuals = [y for i in jvp.residuals if (y := primal.outputs[i]) is not None]
     varying = set(list(primal.inputs.values())[first:])
@@ -230,7 +231,7 @@ def _is_linear(b: StablehloBuilder, jvp: LinearizedCall, first: int) -> bool:
 
 
 def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> list[Value | None]:
-    """Emits `call_vjp`, an opaque linear op whose only rule is its transpose: a call of the custom VJP."""
+    """Returns the tangents from a custom VJP, as results of `call_vjp`. The transpose of this op calls the VJP."""
     given = [
         b.zeros_like(x) if t is None else t
         for x, t in zip(op.operands, dx, strict=True)
@@ -265,7 +266,7 @@ def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | 
 def call_vjp_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """Calls the VJP, (x..., cy...) -> cx... . The VJP may also return y..., before cx... ."""
+    """Calls the VJP, which maps (x..., cy...) to (cx...) or to (y..., cx...). Returns cx."""
     vjp = b.view.graph(op.attributes[GRAPHS][0].value)
     count = len(vjp.inputs) - len(op.results)
     given = [b.zeros_like(y) if c is None else c for c, y in zip(ct, op.results, strict=True)]
@@ -341,7 +342,7 @@ def transpose_graph(
     sums: Sequence[Value] = (),
     steep: Sequence[bool] = (),
 ) -> Graph:
-    """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
+    """Transposes a closed graph that is linear in its active inputs. `with_ct` flags the outputs with a cotangent.
 
     For each input in `sums`, the transpose has a further input, to which it adds the cotangent. For each input flagged
     in `steep`, it has a further output, the mask of the cotangent.

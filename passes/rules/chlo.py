@@ -18,8 +18,8 @@ from tiduc.passes.rules.registry import Tangents
 def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
     """1 - x^2, computed as (1 - x) (1 + x) for |x| >= 1/2.
 
-    Near |x| = 1, the product is more accurate than 1 - x^2; near 0, the derivative of 1 - x^2 is more accurate. For
-    complex x, the sign of a zero in the result depends on the side of the branch cut on which x lies.
+    Near |x| = 1, the product is more accurate than 1 - x^2, but near 0 the derivative of 1 - x^2 is more accurate. For
+    complex x, computes -(x - 1) (x + 1), so that the sign of a zero depends on the side of the branch cut.
     """
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
@@ -30,12 +30,12 @@ def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _one_plus_square(b: StablehloBuilder, x: Value) -> Value:
-    """1 + x^2, computed and returned in f32 for narrower types, since x^2 overflows f16 from x = 256 on."""
+    """1 + x^2. It is computed and returned in f32 for narrower types, because x^2 overflows f16 from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
 
 def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """1 / sqrt(1 + x^2). For large x, where x^2 may overflow and 1 is negligible, 1 / |x|."""
+    """1 / sqrt(1 + x^2). For large |x|, computes 1 / |x|, because x^2 may overflow and 1 is negligible."""
     near = _one_plus_square(b, x)
     if is_complex(x):
         return b.rsqrt(near)
@@ -46,7 +46,7 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _trigamma(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative of digamma: polygamma(1, x). For large x, where its expansion underflows, 1 / x + 1 / (2 x^2)."""
+    """The derivative polygamma(1, x) of digamma. For large x, where its expansion underflows, 1 / x + 1 / (2 x^2)."""
     is_large = b.compare(x, b.constant(LARGE[max(element(x).width, 32)], x), "GT")
     near = b.convert(reflected_polygamma(b, 1, upcast(b, x)), element(x))
     return b.select(is_large, inverse(b, x), near)
@@ -58,10 +58,10 @@ def inverse(b: StablehloBuilder, x: Value) -> Value:
 
 
 LARGE = {32: 2.0**13, 64: 2.0**27}
-"""For each width of a type, the number from which on 1 / x^2 is less than half a unit in the last place of 1."""
+"""For each width of a float type, a number x for which 1 / x^2 is less than half a unit in the last place of 1."""
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
-# sqrt(x^2 - 1) would have the wrong sign where the real part of x is negative
+# The derivative of acosh is a product of two roots, because sqrt(x^2 - 1) has the wrong sign where Re x < 0.
 elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.rsqrt(plus(b, x, 1))))
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
 elementwise("chlo.asinh", _asinh)
@@ -102,7 +102,7 @@ def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linearize("chlo.polygamma")
 def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """The derivative is polygamma(n + 1, x). For large x, its expansion underflows: -n polygamma(n, x) / x."""
+    """The derivative is polygamma(n + 1, x). For large x, its expansion underflows; -n polygamma(n, x) / x is used."""
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
@@ -125,11 +125,11 @@ def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value 
     return [dx[0]]
 
 
-# ---- broadcasting forms ------------------------------------------------------------------------------------
+# ---- ops that broadcast their operands implicitly ----------------------------------------------------------
 
 
 def _broadcasting(name: str) -> None:
-    """Declares a rule that broadcasts the operands and tangents of an op, and then applies the rule of the plain op."""
+    """Declares a rule for `chlo.broadcast_OP`: broadcasts operands and tangents, and then applies the rule of OP."""
     plain = next(
         op for op in (name.replace("chlo.broadcast_", of) for of in ("stablehlo.", "chlo.")) if op in TRAITS
     )
@@ -143,7 +143,7 @@ def _broadcasting(name: str) -> None:
 
 
 def _spread(b: StablehloBuilder, op: Definition, v: Value) -> Value:
-    """v broadcast to the shape of the result, along `broadcast_dimensions` or else the trailing dimensions."""
+    """Broadcasts v to the shape of the result, along `broadcast_dimensions` or else the trailing dimensions."""
     sizes = shape(op.result)
     if rank(v) == len(sizes) and all(map(known_equal, shape(v), sizes)):
         return v

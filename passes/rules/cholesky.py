@@ -1,7 +1,7 @@
-"""cholesky: L L^H = a with L lower, or U^H U = a with U upper.
+"""cholesky: computes L with L L^H = a, which is lower triangular, or U with U^H U = a, which is upper triangular.
 
-The op reads one triangle of a, and the real part of the diagonal, so only that triangle has a derivative. JAX first
-symmetrizes the operand, (a + a^H) / 2, so in JAX each triangle has half of the derivative.
+The op reads one triangle of a, and only the real part of the diagonal. Therefore only these entries have a derivative.
+JAX first replaces the operand by (a + a^H) / 2, so in JAX each triangle has half of the derivative.
 
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """
@@ -22,13 +22,13 @@ def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Value:
     """dL = L h(L^-1 da L^-H) with da = h(dx) + h(dx)^H, where h takes the lower triangle and halves its diagonal.
 
-    For U the factors are reversed: dU = h(U^-H da U^-1) U.
+    For an upper factor, dU = h(U^-H da U^-1) U, where h takes the upper triangle.
     """
     part = _halved(b, dx, lower)
     da = b.add(part, adjoint(b, part))
     left = solve(b, y, da, left=True, lower=lower, adjoint=not lower)
     both = _halved(b, solve(b, y, left, left=False, lower=lower, adjoint=lower), lower)
-    factor = triangle(b, y, lower)  # the other triangle is implementation-defined
+    factor = triangle(b, y, lower)  # the other triangle of y is implementation-defined
     return matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)
 
 

@@ -2,7 +2,8 @@
 
 Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs. The
 inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. The emitted ops
-have the groups, channel and device ids of the op. They may share its channel, which only says how groups are read.
+have the groups, the channel and the device ids of the differentiated op. They may share its channel, because a channel
+only says how groups are read.
 
 Source: the StableHLO specification, "Distribution".
 """
@@ -33,7 +34,7 @@ BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 @linearize("stablehlo.all_reduce")
 def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """For a sum, sums the tangents. For an extremum, ties share evenly. For a product, gathers all factors."""
+    """For a sum, sums the tangents. For an extremum, averages those of all ties. For a product, gathers all factors."""
     name = reducer(op)
     if name == ADD:
         return sums(b, op, dx, op.results)
@@ -119,13 +120,13 @@ def reduce_scatter_transpose(
 @linearize("stablehlo.collective_permute")
 @linearize("stablehlo.cross-replica-sum")
 def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """Applies the op to the tangents that are not None."""
+    """Applies the op to the tangents that are not None, because it only moves or adds values."""
     return of_present(b, op.name, dx, op.results, op.attributes)
 
 
 @transpose("stablehlo.all_gather")
 def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """The cotangents of the part that a process contributed, summed over the processes that gathered the part."""
+    """Sums the cotangents of all processes of a group. Each process gets the part of the sum for its own operand."""
     d = op.attributes["all_gather_dim"]
     return [
         None if c is None or is_empty(x) else scattered(b, op, c, d, x.type)
@@ -135,7 +136,7 @@ def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequen
 
 @transpose("stablehlo.all_to_all")
 def all_to_all(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """The reverse exchange: split and concat dimensions are swapped."""
+    """Exchanges the parts of the cotangent in reverse, by an op whose split and concat dimensions are swapped."""
     names = "split_dimension", "concat_dimension"
     swapped = dict(zip(names, [op.attributes[name] for name in reversed(names)], strict=True))
     attributes = {**among(op), "split_count": op.attributes["split_count"], **swapped}
@@ -155,7 +156,7 @@ def collective_permute(
 def collective_broadcast(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """Sums over the group, by a binary tree, to its first process, which is the source. The others get zeros."""
+    """Sums the cotangents of a group by a binary tree. Its first process, the source, gets the sum, others get zero."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
         raise unsupported("transpose", op, "its replica_groups are not listed")
@@ -175,11 +176,11 @@ def cross_replica_sum(
     return moved(b, op, ct)
 
 
-# ---- emitting ----------------------------------------------------------------------------------------------------
+# ---- emitting collectives with the groups of an op ---------------------------------------------------------------
 
 
 def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[Value]) -> list[Any]:
-    """Sums over the groups of `op`."""
+    """Sums each value that is not None over the groups of `op`. The results have the types of `like`."""
     body = combiner(ADD, element(like[0]))
     return of_present(b, "stablehlo.all_reduce", values, like, among(op), body)
 
@@ -209,13 +210,13 @@ def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Sequence[tupl
 
 
 def among(op: Definition, *names: str) -> dict[str, ir.Attribute]:
-    """The attributes that say which processes communicate."""
+    """Returns the attributes that say which processes communicate: those in `names`, or by default all of them."""
     names = names or ("replica_groups", "channel_handle", "use_global_device_ids")
     return present(op.attributes, *names)
 
 
 def numbers(op: Definition, name: str) -> NDArray[np.int64]:
-    """An attribute that lists processes, as a NumPy array."""
+    """Returns an attribute that lists processes as a NumPy array. Raises `Unsupported` for another attribute."""
     value = op.attributes[name]
     if not isinstance(value, ir.DenseIntElementsAttr):
         raise unsupported("jvp", op, f"its {name} are not listed")

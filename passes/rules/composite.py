@@ -1,13 +1,13 @@
-"""composite: import turns a composite into a call of its decomposition, unless its name has a rule in this package.
+"""Rules of composites. Import turns a composite into a call of its decomposition, unless its name has a rule here.
 
 `tidu.stop_gradient` marks a value that is not differentiated. It is plain StableHLO: for other tools, it is a call of
-the identity function that it names. No native pass removes it, and derived programs keep it:
+the identity function that it names. The MLIR passes that tiduc runs do not remove it, so derived programs keep it:
 
     %1 = stablehlo.composite "tidu.stop_gradient" %0 {decomposition = @identity} : (T) -> T
 
 `tiduc.from_jax` emits it for `jax.lax.stop_gradient`.
 
-`tidu.not_differentiable` has the same form, and rejects tangents with an error that contains its attribute `reason`.
+`tidu.not_differentiable` is such a composite, too. It rejects tangents with an error that states its `reason`.
 `tiduc.from_jax` emits it for operands whose tangents a `custom_jvp` or `custom_vjp` function rejects by an exception.
 """
 

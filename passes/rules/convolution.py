@@ -1,10 +1,10 @@
 """convolution: y[o] = sum_j x[i] w[j], where o * stride + j * rhs_dilation = i * lhs_dilation + low_padding.
 
-    toward x    sum_j ct[o] w[j]    ct convolved with the reversed kernel; stride and lhs_dilation swapped
-    toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation swapped
+    toward x    sum_j ct[o] w[j]    ct convolved with the reversed kernel; stride and lhs_dilation are swapped
+    toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation are swapped
 
 Toward x, the kernel's output features are contracted, so they swap roles with the input features. Toward w, the batch
-is contracted, so it swaps roles with the features. With q groups:
+is contracted, so it swaps roles with the features. If q indexes the groups, the op is
 
     y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    feature groups
     y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    batch groups
@@ -68,7 +68,9 @@ def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target
         return x
     sizes = shape(x)
     split = [*sizes[:source], groups, sizes[source] // groups, *sizes[source + 1 :]]
-    order = [d if d < source else d + 1 for d in range(len(sizes))]  # the current places of x's dimensions
+    order = [
+        d if d < source else d + 1 for d in range(len(sizes))
+    ]  # where the reshaped array has x's dimensions
     order[source] = source + 1
     order.insert(target, source)
     moved = b.transpose(b.reshape(x, split), order)
@@ -78,5 +80,5 @@ def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target
 
 
 def _precision(op: Definition) -> ir.ArrayAttr | None:
-    """The precision per operand. It stays valid, because ct takes the position of the operand that it replaces."""
+    """The precision of each operand, or None. It fits the transpose, in which ct has the place of one operand."""
     return op.attributes["precision_config"] if "precision_config" in op.attributes else None

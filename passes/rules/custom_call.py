@@ -1,8 +1,8 @@
-"""custom_call: rules are declared per call target.
+"""Declarations of rules of custom calls. Each call target has its own rule.
 
-Each declaration is for one target, such as `linear("stablehlo.custom_call @NAME", [0])`. The decorator `custom_call`
-declares a linearize rule for several targets, such as variants for element types and platforms. A linearize rule that
-emits only StableHLO ops, as in linear algebra, needs no transpose rule.
+For example, `linear("stablehlo.custom_call @NAME", [0])` declares a rule of the target NAME. The decorator
+`custom_call` declares a linearize rule for several targets, such as variants for element types and platforms. A rule
+that emits only StableHLO ops, as in linear algebra, needs no transpose rule.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tiduc.passes.rules.registry import LinearizeRule, Tangents
 
 
 def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
-    """Decorates the linearize rule for calls of these targets."""
+    """Decorates a linearize rule, and declares it for calls of these targets."""
 
     def decorate(rule: LinearizeRule) -> LinearizeRule:
         for target in targets:
@@ -29,7 +29,7 @@ def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
 
 @linearize(CUSTOM_CALL)
 def unknown(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[None]:
-    """A call whose results are all integers has no tangents. Any other unknown call is refused by name."""
+    """Returns no tangents if all results are integers. Raises `Unsupported` for any other call of an unknown target."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
         raise unsupported(
             "jvp", op, f"unknown call target: {call_target(op)}; --rules names a module with its rule"

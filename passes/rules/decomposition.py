@@ -15,11 +15,11 @@ from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 
 EQUAL_WITHIN = "tidu.equal_within"
-"""Attribute of a call: the tolerance for equal values, in units in the last place of the largest value."""
+"""The attribute of a call that states how far equal values may differ, in units in the last place of the largest."""
 
 ROUNDING = 1024
-"""A divisor below this many units in the last place counts as zero: a quotient would have fewer than 3 correct digits.
-"""
+"""A divisor below this many units in the last place counts as zero, because a quotient would have fewer than 3 correct
+digits."""
 
 
 def config(op: Definition) -> tuple[str, ir.DictAttr]:
@@ -31,7 +31,7 @@ def config(op: Definition) -> tuple[str, ir.DictAttr]:
 
 
 def settings(op: Definition) -> CallSettings:
-    """The settings of a call, by name, as plain values. Characters are integers."""
+    """Returns the settings of a call, by name, as Python values. A character is an integer, such as ord("V")."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
         raise unsupported("jvp", op, "its backend_config is not a dictionary")
@@ -39,7 +39,7 @@ def settings(op: Definition) -> CallSettings:
 
 
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAttr]:
-    """The attribute that holds the settings of a call, by name, with some settings changed."""
+    """Returns the attribute that holds the settings of a call, as {name: value}, with some settings changed."""
     where, attribute = config(op)
     given = named_attributes(attribute)
     for name, value in changed.items():
@@ -53,10 +53,11 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAtt
 
 
 def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Value:
-    """The largest difference at which two values of one matrix count as equal. `w` has the values of each matrix.
+    """Returns the largest difference at which two eigenvalues or singular values of a matrix count as equal.
 
-    The margin is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of
-    the number of values: equal values from LAPACK differed by up to 7 units for 5 values, and 31 for 200.
+    `w` has the values of each matrix. The difference is `EQUAL_WITHIN` units in the last place of the largest value. By
+    default it is 8 sqrt(n) units for n values. Equal values from LAPACK differed by up to 7 units for 5 values, and by
+    31 for 200.
     """
     ulps = 8 * math.sqrt(shape(w)[-1])
     if EQUAL_WITHIN in op.attributes:

@@ -16,14 +16,14 @@ from tiduc.passes.rules.registry import Tangents
 
 @linear("stablehlo.broadcast", [0])
 def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """The sum over the new dimensions, which come first."""
+    """Sums the cotangent over the new dimensions, which come first."""
     return [b.reduce_sum(ct, range(rank(ct) - rank(op.operands[0])))]
 
 
 @linearize("stablehlo.einsum")
 @linearize("stablehlo.unary_einsum")
 def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Sums over labels that only one operand has, then multiplies by `dot_general`, then transposes."""
+    """Linearizes an einsum as sums over labels that only one operand has, then a `dot_general`, then a transpose."""
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")
@@ -35,7 +35,7 @@ def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
-    """Whether an einsum is a sum of products, of one element type, without repeated or new labels."""
+    """Whether an einsum has one element type, no label twice in a term or new in the result, and consistent sizes."""
     tensors, names = (*op.operands, op.result), (*labels, target)
     if [len(of) for of in names] != [rank(x) for x in tensors] or any(len(set(of)) < len(of) for of in names):
         return False
@@ -69,7 +69,7 @@ def _contracted(
 
 @linearize("stablehlo.torch_index_select")
 def torch_index_select(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """A gather of single indices into `dim`, with `batch_dims` batching dimensions."""
+    """Gathers from the tangent at indices into the dimension `dim`. The first `batch_dims` dimensions are batches."""
     x, index = op.operands
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < rank(x):

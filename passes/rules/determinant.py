@@ -1,7 +1,7 @@
 """Determinants as JAX exports them, from the pivots d of an LU factorization.
 
-    low = select(any(d == 0), -inf, sum(log |d|))      the logarithm of a determinant's size
-    det = select(any(d == 0), 0, s) * exp(low)         with the sign s
+    low = select(any(d == 0), -inf, sum(log |d|))      the logarithm of the determinant's absolute value
+    det = select(any(d == 0), 0, s) * exp(low)         the determinant, with the sign s
 
 At singular matrices, the selects choose constants. The rules use the tangents of the other operands instead. For the
 logarithm, the tangent is then infinite or NaN. For the determinant, it is that of s times the product of |d|,
@@ -13,8 +13,8 @@ has the derivative
 
     s prod_{d_j != 0} |d_j|  prod_a y_(k_a, k_(a+1))  (y m y)_(k_r, k_1)    with y = U1^-1
 
-where the pivots with the numbers k_1 < ... < k_r are 0, and U1 is U with 1 in their place. The formula follows from
-det(U1 - E E^T + m) = det(U1 + m) det(1 - E^T (U1 + m)^-1 E), where E has the unit vectors of these numbers as columns.
+where the pivots with the indices k_1 < ... < k_r are 0, and U1 is U with 1 in their place. The formula follows from
+det(U1 - E E^T + m) = det(U1 + m) det(1 - E^T (U1 + m)^-1 E), where E has the unit vectors of these indices as columns.
 The derivatives of this derivative are not finite there.
 """
 
@@ -59,11 +59,14 @@ from tiduc.dialect.shapes.types import (
 SELECT = "stablehlo.select"
 _TARGETS = (*targets("getrf"), "LuDecomposition")
 MOST_STEPS = 64
-"""The most ops between a factorization and the sizes of its pivots."""
+"""The most ops that are searched between a factorization and the absolute values of its pivots."""
 
 
 def sizes_of_pivots(op: AnyOp) -> Typed | None:
-    """|d|, if a select is the logarithm of a determinant's size; else None. The pivots are along d's last dimension."""
+    """Returns |d| if a select is the logarithm of a determinant's absolute value, else None.
+
+    The last dimension of d lists the pivots of a matrix.
+    """
     is_singular, low, total = op.operands
     if not is_lowest(low):
         return None
@@ -83,7 +86,7 @@ def sizes_of_pivots(op: AnyOp) -> Typed | None:
 
 
 def _reduced(x: Typed, name: str) -> Typed | None:
-    """The operand of a reduce over the last dimension by the op `name`, starting with zero; else None."""
+    """Returns the operand if x is a reduce over its last dimension by the op `name`, starting with zero, else None."""
     reduce = defined_by(x, "stablehlo.reduce")
     if (
         reduce is None
@@ -97,13 +100,16 @@ def _reduced(x: Typed, name: str) -> Typed | None:
 
 
 def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None] | None:
-    """The tangent of a product that is a determinant; None for other products."""
+    """Returns the tangent of a product that is a determinant, or None for another product."""
     parts = determinant(op, lambda x: b.engine.tangent(x) is not None)
     return None if parts is None else [tangent_of_determinant(b, parts)]
 
 
 def determinant(op: Definition, has_tangent: Callable[[Value], bool]) -> tuple[Value, Value, Value] | None:
-    """The parts of a product that is a determinant: whether the matrix is singular, the sign s, and |d|; else None."""
+    """Returns the parts of a product that is a determinant, or None for another product.
+
+    The parts are whether the matrix is singular, the sign s, and the absolute values |d| of the pivots.
+    """
     for sign, size in (op.operands, op.operands[::-1]):
         power = defined_by(size, "stablehlo.exponential")
         low = None if power is None else defined_by(power.operands[0], SELECT)
@@ -140,7 +146,7 @@ def tangent_of_determinant(b: StablehloBuilder, parts: Sequence[Value]) -> Value
 
 
 def _factors(sizes: Value) -> Definition | None:
-    """The LU factorization from which the sizes of pivots are computed, or None."""
+    """Returns the LU factorization from which the absolute values `sizes` of pivots are computed, or None."""
     pending, steps = [sizes], 0
     while pending and (steps := steps + 1) < MOST_STEPS:
         op = pending.pop().definition
@@ -152,9 +158,9 @@ def _factors(sizes: Value) -> Definition | None:
 
 
 def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Value, Value, Value]:
-    """Three values: whether a pivot before the last one is 0, the tangents d|d_k|, and the second formula without s.
+    """Returns whether a pivot before the last one is 0, the tangents d|d_k|, and the second formula without s.
 
-    The tangents are NaN if the sizes differ from those of the diagonal of U, as after a call that failed.
+    The tangents are NaN where `sizes` differs from the absolute diagonal of U, as after a call that failed.
     """
     lu, da, last = call.results[0], b.engine.tangent(call.operands[0]), rank(sizes) - 1
     d, zero, one = diagonal(b, lu), b.zeros_like(sizes), b.constant(1, sizes)
@@ -182,7 +188,7 @@ def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Va
 
 
 def in_order(b: StablehloBuilder, op: Definition, x: Value) -> Value:
-    """The rows of x in the order of the factors of a call.
+    """Returns P x, the rows of x in the order in which a call factorizes rows.
 
     `LuDecomposition` has the permutation as its last result; that of the other calls follows from the pivots.
     """
@@ -196,7 +202,7 @@ def _product(b: StablehloBuilder, x: Value, dimensions: Sequence[int]) -> Value:
 
 
 def _others(b: StablehloBuilder, x: Value, neutral: int) -> Value:
-    """A matrix whose row k is x with the neutral element in place of x_k."""
+    """Returns a matrix whose row k is the vector x with the number `neutral` in place of x_k."""
     square = with_shape(x.type, [*shape(x), shape(x)[-1]])
     all_ = columns(b, x, square)
     return b.select(compare_places(b, all_, "EQ"), b.constant(neutral, all_), all_)

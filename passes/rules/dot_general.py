@@ -18,15 +18,15 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 @bilinear("stablehlo.dot")
 @bilinear("stablehlo.dot_general")
 def dot_general(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value | None:
-    """Contracts the cotangent with the other operand y, over the free dimensions of y.
+    """Contracts the cotangent with the other operand y, over the free dimensions of y (not batched or contracted).
 
-    The cotangent replaces x, so per-operand attributes such as the precision stay valid.
+    The cotangent takes the place of the operand x, so attributes with an entry per operand stay valid.
     """
     x, y = op.operands[side], op.operands[1 - side]
     is_plain = _is_plain(x.type, y.type, ct.type)
     if not is_plain:
         y = dequantized(b, y)
-        if is_empty(ct) or is_empty(y):  # an empty sum, on which some compilers crash
+        if is_empty(ct) or is_empty(y):  # the sum would be empty, and some compilers crash on empty sums
             return None
         wide = _wider(element(ct), element(y))
         ct, y = b.convert(ct, wide), b.conj(b.convert(y, wide))
@@ -38,7 +38,7 @@ def dot_general(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Va
     return turned if is_plain else b.convert(turned, element(x))
 
 
-@functools.cache  # networks repeat few kinds of contractions thousands of times
+@functools.cache  # networks contain the same contractions thousands of times
 def _is_plain(x: ir.RankedTensorType, y: ir.RankedTensorType, ct: ir.RankedTensorType) -> bool:
     """Whether the tensor types have one real float element type and none is empty."""
     alike = element(x) == element(y) == element(ct) and isinstance(element(x), ir.FloatType)
@@ -49,7 +49,7 @@ def _is_plain(x: ir.RankedTensorType, y: ir.RankedTensorType, ct: ir.RankedTenso
 def _dimensions(
     side: int, x: ir.RankedTensorType, y: ir.RankedTensorType, of: Contraction
 ) -> tuple[Pair, Pair, tuple[int, ...]]:
-    """For the contraction of ct with y: batching and contracted dimensions, and the permutation to the order of x."""
+    """Returns the batching and contracted dimensions of ct with y, and the permutation of the result to x's order."""
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
     xk, yk = of.kept(side, rank_x), tuple(of.kept(1 - side, rank_y))
@@ -66,7 +66,7 @@ def _dimensions(
 
 @functools.cache
 def _wider(first: ir.Type, second: ir.Type) -> ir.Type:
-    """The wider of two element types; operands and result of a contraction may differ in element type."""
+    """Returns the wider of two element types. Complex types are wider than real ones, and floats than integers."""
 
     def width(element_type: Any) -> tuple[bool, bool, int]:
         is_complex = isinstance(element_type, ir.ComplexType)

@@ -1,4 +1,4 @@
-"""dynamic_gather: gather whose slice sizes are an operand; with constant sizes, it is linearized to a gather."""
+"""dynamic_gather: a gather whose slice sizes are an operand. If they are constant, it is linearized to a gather."""
 
 from collections.abc import Sequence
 

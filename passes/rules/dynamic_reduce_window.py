@@ -3,8 +3,8 @@
     y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
 
 `sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window) have one entry per dimension. `padding`
-has a row per dimension, with a low and a high entry. Only results whose reducer is an addition have derivatives, with
-respect to x. Import marks these results (`dialect/dynamic/calls.py`).
+has a row per dimension, with a low and a high entry. Only results whose reducer is an addition have derivatives, and
+only with respect to x. Import lists these results in an attribute (`dialect/dynamic/calls.py`).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ CALL = f"{CUSTOM_CALL} @{REDUCE_WINDOW}"
 
 @linearize(CALL)
 def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Applies the call to the tangents. Each sum is linear in its operand, and the other results are not read."""
+    """Applies the call to the tangents. Each sum is linear in its operand. The call's other results are not used."""
     count = len(op.results)
     sums = set(op.attributes[SUMS]) if SUMS in op.attributes else set()
     active = [i for i in range(count) if dx[i] is not None]
@@ -44,7 +44,7 @@ def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> 
 def dynamic_reduce_window_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """Applies the call to the cotangents, over the adjoint window. For static windows, see `Window.adjoint`."""
+    """Applies the call to the cotangents, with the adjoint window (see `Window.adjoint`) computed at run time."""
     count = len(op.results)
     xs, inits, window = op.operands[:count], op.operands[count : 2 * count], op.operands[2 * count :]
     first = next(i for i in range(count) if ct[i] is not None)
@@ -63,7 +63,7 @@ def _say_sizes(values: Sequence[Value], like: Sequence[Value]) -> None:
 
 
 def _adjoint(b: StablehloBuilder, window: Sequence[Value], inputs: Value, outputs: Value) -> list[Value]:
-    """The operands of the adjoint window; `inputs` and `outputs` are the sizes of x and y, as vectors."""
+    """Emits the operands that describe the adjoint window. `inputs` and `outputs` are the sizes of x and y."""
     sizes, strides, base, dilation, padding = window
     inputs, outputs = (b.convert(n, element(sizes)) for n in (inputs, outputs))
     one, n = b.constant(1, sizes), shape(sizes)[0]

@@ -1,4 +1,4 @@
-"""Rules of ops whose shapes are operands. They are those of the static ops, with sizes computed at run time."""
+"""Rules of ops whose shapes are operands. They use the formulas of the static ops, with sizes known at run time."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import padding
@@ -13,7 +13,7 @@ from tiduc.passes.rules.opset import inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.shape import unbroadcast, unpadded, unsliced
 
-# Shape computations of other exporters; the remaining ops of these dialects take only integers.
+# These ops compute shapes in programs of some exporters. The other ops of their dialects take only integers.
 inactive("shape.shape_of", "tensor.dim")
 
 
@@ -32,7 +32,7 @@ def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> 
 
 @linearize("stablehlo.dynamic_conv")
 def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Linearized as a static convolution, if the padding is constant."""
+    """Linearizes the op as a static convolution. Raises `Unsupported` if the padding is not constant."""
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
     if any_dynamic(ends):
         raise unsupported(
@@ -66,7 +66,7 @@ def real_dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[V
 
 @linear("stablehlo.set_dimension_size", [0])
 def set_dimension_size(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
-    """Appends zeros for the elements that were cut off, then slices. More targets support this than a dynamic pad."""
+    """Appends zeros for the elements that the op cut off, then slices. Fewer targets would support a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)
     if any_dynamic([sizes[d]]):

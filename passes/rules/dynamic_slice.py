@@ -1,4 +1,4 @@
-"""dynamic_slice and dynamic_update_slice: both clamp their starts in the same way, so each transposes to the other."""
+"""Rules of dynamic_slice and dynamic_update_slice. Both ops clamp indices equally, so each transposes to the other."""
 
 from typing import Any
 

@@ -3,8 +3,8 @@
 Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents
 preserve this. Vectors of equal eigenvalues have no derivative, so their tangents are not finite.
 
-An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Its left and right vector are then
-orthogonal, and its derivative and those of all vectors of the matrix are not finite.
+An eigenvalue is defective if it has fewer independent eigenvectors than its multiplicity. Its left and right vector are
+then orthogonal. The derivatives of the eigenvalue, and of all eigenvectors of the matrix, are then not finite.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -41,12 +41,12 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.spectral import infinite, unless_coupled
 
-ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
+ERROR = 64  # bounds the rounding error of an eigenvalue, in units in the last place per row of the matrix
 
 
 @custom_call(*targets("geev", "geev of reals"))
 def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
+    """dw = diag(p) and dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i). dvl follows from the adjoints.
 
     vr^-1 = (vl^H vr)^-1 vl^H. For distinct eigenvalues, vl^H vr is diagonal. In general it is triangular, because
     LAPACK computes both kinds of vectors from one triangular matrix. If the call omits vectors, a second call computes
@@ -79,7 +79,7 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
 
 @custom_call(*targets("geev of cuSOLVER"))
 def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """As `eig`, without left vectors, which cuSOLVER lacks, and with packed vectors of real matrices."""
+    """Like `eig`, but without left vectors, which cuSOLVER lacks. Vectors of real matrices are packed (`_unpacked`)."""
     given, (_, first, _, vr, _) = settings(op), op.results
     if given["left"]:
         raise unsupported("jvp", op, "cuSOLVER has no left eigenvectors")
@@ -94,11 +94,11 @@ def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Valu
 
 
 def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]:
-    """vl^H vr without the rounding errors between different eigenvalues, and flags of defective eigenvalues.
+    """Returns vl^H vr, with zeros between different eigenvalues, and flags of defective eigenvalues.
 
-    An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place. Eigenvalues
-    that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue. Rows and
-    columns of defective eigenvalues are those of the identity, so that the matrix is regular.
+    An eigenvalue is defective if its diagonal entry of vl^H vr is at most `ROUNDING` units in the last place, or if a
+    near eigenvalue is: rounding splits a defective eigenvalue into values that differ by about the root of a unit. Rows
+    and columns of defective eigenvalues are replaced by those of the identity, so that the matrix is regular.
     """
     distances = b.abs(gaps(b, w))
     limit = times(b, epsilon(w) ** 0.5, largest(b, w))
@@ -113,16 +113,17 @@ def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]
 
 
 def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -> Value:
-    """1 / (w_j - w_i), and 0 between equal eigenvalues; NaN everywhere if an eigenvalue is defective."""
+    """Returns 1 / (w_j - w_i), or 0 for equal eigenvalues. All entries are NaN if an eigenvalue is defective."""
     f = inverse_gaps(b, w, equality_margin(b, op, w))
     return unless(b, some(b, defective, [rank(w) - 1]), f)
 
 
 def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
-    """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
+    """dv = u - v diag(c) with u = v (f p), where f is `inverses`. c makes dv keep the normalization of the vectors.
 
-    If components tie for the largest, the mean of their phase changes is removed. Vectors of equal eigenvalues, between
-    which f is zero, have tangents that are not finite.
+    The real part of c keeps each vector's length, and the imaginary part keeps its largest component real. If several
+    components are largest, c removes the mean of their phase changes. Tangents of vectors of equal eigenvalues, where f
+    is zero, are not finite.
     """
     u = matrix_product(b, v, b.multiply(inverses, p))
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
@@ -155,10 +156,10 @@ def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Valu
 
 
 def _inverse(b: StablehloBuilder, v: Value) -> tuple[Value, Value]:
-    """v^-1, and flags of defective eigenvalues. Uses a Cholesky factor of v^H v and one Newton step.
+    """Returns v^-1, and flags of defective eigenvalues. Uses a Cholesky factor of v^H v and one Newton step.
 
     The condition number of v^H v is the square of that of v. v^-1 therefore has three correct digits if its rows are
-    shorter than 1 / (4 sqrt(epsilon)). If a row is longer, v^-1 is NaN.
+    shorter than 1 / (4 sqrt(epsilon)). If a row is longer, its eigenvalue counts as defective, and v^-1 is NaN.
     """
     gram = matrix_product(b, adjoint(b, v), v)
     factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})
@@ -172,9 +173,10 @@ def _inverse(b: StablehloBuilder, v: Value) -> tuple[Value, Value]:
 
 
 def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Value:
-    """Complex vectors from real ones: two columns hold real and imaginary part of a conjugate pair.
+    """Converts the packed eigenvectors of a real matrix to complex ones. Returns complex v unchanged.
 
-    The first vector of a pair belongs to the eigenvalue with Im w > 0.
+    For a pair of conjugate eigenvectors, one column of v has their real part, and the next column has the imaginary
+    part of the first vector, that of the eigenvalue with Im w > 0.
     """
     if is_complex(v):
         return v
@@ -192,6 +194,6 @@ def _packed(b: StablehloBuilder, w: Value, dv: Value, v: Value) -> Value:
 
 
 def _pairs(b: StablehloBuilder, w: Value, v: Value) -> list[Value]:
-    """Masks of the first and the second columns of conjugate pairs."""
+    """Returns two masks of v: the first, and the second, columns of pairs of conjugate eigenvectors."""
     im = columns(b, b.imag(w), v.type)
     return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]

@@ -1,6 +1,6 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
+"""Rules of LAPACK, cuSOLVER and TPU (XLA) calls that compute a v = v diag(w) for a Hermitian matrix a.
 
-The call reads one triangle of a, and the real part of the diagonal, so only that triangle has a derivative. The
+The call reads one triangle of a, and only the real part of the diagonal, so only these entries have a derivative. The
 tangents dv are chosen such that v^H dv has a zero diagonal. The derivative is therefore right for functions that do not
 depend on the phases of vectors. `spectral.py` has the rules for equal eigenvalues.
 
@@ -32,7 +32,7 @@ from tiduc.passes.rules.spectral import couple, equal_values, sums, unless_equal
 
 @custom_call(*targets("syevd", "Eigh"))
 def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i). The product f c is elementwise."""
+    """dw = diag(c) and dv = v (f c), with c = v^H da v and f_ij = 1 / (w_j - w_i). The product f c is elementwise."""
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):
         raise unsupported("jvp", op, "only some of the eigenvalues are computed")
@@ -45,7 +45,7 @@ def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 
 
 def _of_vectors(b: StablehloBuilder, op: Definition, v: Value, w: Value, c: Value) -> Value:
-    """dv = v (f c). It is not finite for equal eigenvalues, unless the program uses only sums of vectors."""
+    """dv = v (f c). It is not finite for equal eigenvalues, unless the program uses their vectors only in sums."""
     margin = equality_margin(b, op, w)
     dv: Value = matrix_product(b, v, scaled(b, inverse_gaps(b, w, margin), c))
     equal = equal_values(b, w, margin)
@@ -59,7 +59,7 @@ def _of_vectors(b: StablehloBuilder, op: Definition, v: Value, w: Value, c: Valu
 def _kind(op: Definition) -> tuple[bool, bool]:
     """Whether the op reads the lower triangle, and whether it computes vectors."""
     _, attribute = config(op)
-    if isinstance(attribute, ir.StringAttr):  # TPU's: lower, sorted, sweeps, tolerance
+    if isinstance(attribute, ir.StringAttr):  # the text of a TPU call: lower, sorted, sweeps, tolerance
         return attribute.value.startswith("1"), True
     given = settings(op)
     if "lower" in given:

@@ -1,7 +1,7 @@
 """Rules of elementwise ops, by their partial derivatives. Derivatives at kinks and ties are those of JAX.
 
-A quotient is emitted as `dx / d`, not as `(1 / d) dx`, which overflows for tiny d. For complex types, the formulas are
-those of holomorphic functions, except for `abs` and `sign`.
+If a derivative is 1 / d, the tangent is emitted as `dx / d`, because `1 / d` overflows for tiny d. For complex types,
+the formulas are those of holomorphic functions, except for `abs` and `sign`.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def times(b: StablehloOps[V, Never], number: float, x: V) -> V:
 
 
 def difference(b: StablehloBuilder, first: Value | None, second: Value | None) -> Value:
-    """first - second, where either may be a symbolic zero."""
+    """first - second, where one of them may be None, a symbolic zero."""
     if second is None:
         assert first is not None
         return first
@@ -54,7 +54,7 @@ def square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def widened(type_: ir.Type) -> ir.Type:
-    """f32 for a narrower float type, for formulas that need more digits or range; any other type unchanged."""
+    """Returns f32 for a narrower float type, and other types unchanged. Some formulas need its digits or range."""
     return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
 
 
@@ -64,7 +64,7 @@ def upcast(b: StablehloBuilder, x: Value) -> Value:
 
 
 def ordered(b: StablehloBuilder, x: Value, y: Value, direction: str) -> Value:
-    """x `direction` y, with direction GE, GT, LE or LT; complex values compare by real, then by imaginary part."""
+    """Compares x with y by GE, GT, LE or LT. Complex values compare by real part, and by imaginary part at a tie."""
     if not is_complex(x):
         return b.compare(x, y, direction)
     first, second = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
@@ -74,7 +74,9 @@ def ordered(b: StablehloBuilder, x: Value, y: Value, direction: str) -> Value:
 
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
 elementwise("stablehlo.exponential", lambda b, x, y: y)
-elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 at x = -40
+elementwise(
+    "stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x)
+)  # not y + 1, which is 0 at x = -40
 elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y), y)))
 elementwise("stablehlo.rsqrt", lambda b, x, y: b.divide(times(b, -0.5, y), x))
 elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
@@ -86,7 +88,7 @@ quotient("stablehlo.log", lambda b, x, y: x)
 quotient("stablehlo.log_plus_one", lambda b, x, y: plus(b, x, 1))
 quotient("stablehlo.sqrt", lambda b, x, y: times(b, 2, y))
 
-inactive(  # step functions of floats
+inactive(  # piecewise constant functions of floats
     "stablehlo.ceil",
     "stablehlo.compare",
     "stablehlo.floor",
@@ -121,10 +123,10 @@ inactive(  # the result contains no value of an operand
 
 
 def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | None:
-    """y x^(y - 1). Where x = y = 0, the base x is replaced by 1, because 0 * 0^-1 is NaN.
+    """The derivative y x^(y - 1), or None if y is the constant 0. Where x = y = 0, x is replaced by 1 to avoid NaN.
 
-    A select on the result instead of the base would lose the derivative of the result in y. Narrow floats are computed
-    in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
+    A select on the result instead of x would lose the derivative of the result in y. Narrow floats are computed in f32,
+    because x^(y - 1) may overflow f16 where y x^(y - 1) does not.
     """
     n = splat(y)
     if n == 0:
@@ -142,7 +144,7 @@ def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | No
 
 
 def _power_exponent(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value:
-    """The derivative log(x) x^y. As x -> 0, its limit is 0 if y > 0, and -infinity if y < 0."""
+    """The derivative log(x) x^y. At x = 0, it is 0 for y >= 0, which is the limit for y > 0, and infinite for y < 0."""
     size = b.real(y) if is_complex(y) else y
     is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
@@ -180,7 +182,7 @@ elementwise(
 
 
 def _scale(b: StablehloBuilder, size: Value) -> Value:
-    """A power of two that makes squares normal numbers: small for large numbers, large for small ones, else 1."""
+    """Returns a power of two by which to multiply numbers of size `size`, so that squares do not over- or underflow."""
     exponent = 64 if element(size).width == 32 else 512
     one, bound = b.constant(1, size), 2.0 ** (exponent - 4)
     small = b.select(b.compare(size, b.constant(1 / bound, size), "LT"), b.constant(2.0**exponent, size), one)
@@ -190,7 +192,7 @@ def _scale(b: StablehloBuilder, size: Value) -> Value:
 
 @linearize("stablehlo.sign")
 def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Zero for real x. For complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|; 0 at x = 0."""
+    """None for real x. For complex x and s = x / |x|, ds = i s Im(conj(s) dx) / |x|, or 0 at x = 0."""
     x, s = op.operands[0], op.result
     if not is_complex(x):
         return [None]
@@ -211,17 +213,17 @@ def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""Comparisons of the left operand with the right: the first holds if the left is chosen, the second if the right is."""
+"""Comparisons of left with right operand. The first holds if the left one is chosen, the second if the right one is."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 """The strict forms of `MAXIMUM` and `MINIMUM`: at a tie, neither comparison holds."""
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:
-    """The tangent of the chosen operand; at a tie, half of each. None if neither operand has a tangent.
+    """Returns the tangent of the chosen operand, or half of each at a tie, or None if neither operand has a tangent.
 
-    With strict comparisons as `wins`, the tangent at a tie is 0. A select is used instead of a product with 0, so that
-    a NaN or infinity in the other tangent does not propagate.
+    `wins` are the two comparisons that choose. If they are strict, the tangent at a tie is 0. A select is used instead
+    of a product with 0, so that a NaN or infinity in the other tangent does not propagate.
     """
     if all(tangent is None for tangent in dx):
         return None
@@ -241,12 +243,12 @@ def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[s
 
 
 RELU = "tidu.relu"
-"""Attribute of a maximum or minimum: its derivative is 0 where the operands are equal. The value `false` cancels this.
+"""An attribute of a maximum or minimum that makes the derivative 0 where the operands are equal, unless it is `false`.
 """
 
 
 def is_relu(op: AnyOp) -> bool:
-    """Whether an op has the attribute `RELU`. The op is a definition in a graph or an MLIR operation."""
+    """Whether an op has the attribute `RELU`, with another value than `false`."""
     if RELU not in op.attributes:
         return False
     value = op.attributes[RELU]

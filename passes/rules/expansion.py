@@ -1,4 +1,4 @@
-"""Linearizes an op as its expansion into other ops that have rules."""
+"""Linearizes an op by expanding it into other ops that have rules."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,9 +13,9 @@ from tiduc.passes.rules.registry import Tangents
 def expanded(
     b: StablehloBuilder, operands: Sequence[Value], dx: Tangents, build: Callable[..., Sequence[Value]]
 ) -> list[Value | None]:
-    """The tangents of `build(*operands)`, given the tangents of the operands.
+    """Returns the tangents of the results of `build(*operands)`, given the tangents of the operands.
 
-    `build` emits primal ops. The ops that no tangent reads are dead, and are removed when the program is materialized.
+    `build` emits primal ops. Those that no tangent reads are dead, and a later pass (`materialize_merge`) removes them.
     """
     before = len(b.graph.definitions)
     results = build(*operands)

@@ -1,14 +1,14 @@
-"""fft: discrete Fourier transforms over the last dimensions; all four kinds are linear.
+"""fft: discrete Fourier transforms over the last dimensions. All four kinds are linear.
 
-With N the number of points, and R the points k of the last dimension that RFFT keeps,
+Let N be the number of points, and R the points k of the last dimension that RFFT keeps. Then
 
     FFT     adjoint N IFFT
     IFFT    adjoint FFT / N
     RFFT    FFT, restricted to R           adjoint N Re(IFFT), with zeros for the points not in R
     IRFFT   Re(IFFT) of R and its mirror   adjoint w RFFT / N
 
-where the mirror holds the conjugates of the points in R that are not their own conjugate, and w is 1 for points that
-are their own conjugate (k = 0, and k = N / 2 for even N), and 2 for all others.
+where the mirror has the conjugate of each point in R that is not its own conjugate. For n points along the last
+dimension, w is 1 for points that are their own conjugate (k = 0, and k = n / 2 for even n), and 2 for all others.
 """
 
 from math import prod
@@ -55,7 +55,7 @@ def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type
 
 
 def _weights(b: StablehloBuilder, x: Value, count: int) -> Value:
-    """For each point of the last dimension of x, how many of the transform's `count` points it represents: 1 or 2."""
+    """The weights w above: 1 or 2 for each point of the last dimension of x, for a transform of `count` points."""
     last = shape(x)[-1]
     alone = 2 - count % 2 if count > 1 else 1
     two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))

@@ -1,4 +1,4 @@
-"""Rule of gather, and functions on indices that the rules of scatters and batching also use."""
+"""The rule of gather, and functions on indices, which the rules of scatters and of batching use, too."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def gather(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 
 def gathered(b: StablehloBuilder, op: Definition, ct: Value, sizes: Sequence[Extent]) -> list[Any]:
-    """Scatter-adds the cotangent to the places that the slices were read from.
+    """Adds the cotangent by a scatter to the elements that the gather read.
 
     Indices are clamped first, because gather clamps out-of-range indices and scatter drops them.
     """
@@ -40,7 +40,9 @@ def gathered(b: StablehloBuilder, op: Definition, ct: Value, sizes: Sequence[Ext
     )
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
-    sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may break the order
+    sorted_ = is_sorted(op) and (
+        inside is indices or len(last) == 1
+    )  # clamping index vectors may break their order
     inside = signed(b, inside, last)
     return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 
@@ -53,9 +55,9 @@ def is_sorted(op: Definition) -> bool:
 def clamp_indices(
     b: StablehloBuilder, indices: Value, low: Sequence[int], high: Sequence[Extent], vector_dim: int
 ) -> Value:
-    """The indices with each component clamped to its range [low, high].
+    """Clamps each component of index vectors to its range [low, high], and returns the indices.
 
-    Indices known to be in range are returned unchanged.
+    Returns indices unchanged if they are known to be in range.
     """
     if any_dynamic(low, high):
         if element(indices).width < 32:  # dynamic sizes are i32
@@ -64,7 +66,7 @@ def clamp_indices(
         least, greatest = known_range(b, indices)
         if least >= max(low, default=least) and greatest <= min(high, default=greatest):
             return indices
-    least, greatest = type_range(indices)  # no index can exceed a bound outside its type's range
+    least, greatest = type_range(indices)  # bounds outside the range of the type never matter
     bounds = [
         [v if any_dynamic([v]) else min(max(v, least), greatest) for v in bound] for bound in (low, high)
     ]
@@ -73,7 +75,7 @@ def clamp_indices(
 
 
 def components(b: StablehloBuilder, values: Sequence[Extent], like: Value, vector_dim: int) -> Value:
-    """One index vector, broadcast to the shape of an index tensor."""
+    """Broadcasts one index vector, `values`, to the shape of the index tensor `like`."""
     numbers = [n for n in values if not isinstance(n, Size)]
     if len(numbers) < len(values):
         vector = b.convert(b.sizes(values), element(like))
@@ -87,14 +89,14 @@ def components(b: StablehloBuilder, values: Sequence[Extent], like: Value, vecto
 
 
 def signed(b: StablehloBuilder, indices: Value, up_to: Sequence[Extent]) -> Value:
-    """The indices in a type whose signed range includes `up_to`. Some targets read unsigned integers as signed."""
+    """Converts indices to i64 if `up_to` exceeds the signed range of their type, which some targets assume."""
     largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
 def known_range(b: StablehloBuilder, x: Value, depth: int = 8) -> tuple[int, int]:
-    """Bounds of integer values, from the constants, iotas or sorts that define them, or else from their type."""
+    """Returns bounds of the integers in x, from the ops that compute x, such as constants, or else from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.iota":
@@ -118,6 +120,6 @@ def known_range(b: StablehloBuilder, x: Value, depth: int = 8) -> tuple[int, int
 
 
 def type_range(x: Typed) -> tuple[int, int]:
-    """The least and the greatest value of an integer tensor's element type."""
+    """Returns the least and the greatest value of an integer tensor's element type."""
     width = element(x).width
     return (0, 2**width - 1) if element(x).is_unsigned else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)

@@ -1,14 +1,15 @@
-"""QR factorization, as LAPACK, cuSOLVER and TPU (XLA) calls: R, reflectors below it, and their tau (see `orgqr.py`).
+"""QR factorization by LAPACK, cuSOLVER and TPU (XLA) calls. They return R, reflectors below R, and tau (`orgqr.py`).
 
 Let c = Q^H da R1^-1, where 1 denotes the first columns, as many as there are reflectors. Then dR = Q^H da - w R with
 the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which keeps the diagonal of R real. The first rows
 of Q^H dQ1 are w; the others are those of c. The reflectors V and U = T V1^H are the LU factors, without pivots, of 1 -
 Q1 = V U, so their tangents are those of LU factors.
 
-If a column depends on the columns before it, up to rounding, no derivative is finite, and R1 is NaN.
+If a column depends linearly on the columns before it, up to rounding, no derivative is finite; R1 is replaced by NaN.
 
-If a column has only zeros below the diagonal, its reflector is the identity and tau is zero. This always holds for the
-last row of a real matrix. In other rows, the reflector is discontinuous at such a matrix, and dtau is NaN.
+If a column has only zeros below the diagonal, its reflector is the identity and its tau is zero. This always holds for
+the column whose diagonal entry is in the last row of a real matrix. For other columns, the reflector is discontinuous
+at such a matrix, and dtau is NaN.
 
 Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in
 optimum experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
@@ -54,7 +55,7 @@ def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 @custom_call(*targets("geqp3"))
 def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The tangents of the QR factors of the matrix with permuted columns. Columns are counted from one."""
+    """Like `geqrf`, for the matrix with its columns in the order of the second result, which counts from one."""
     qr, order, tau = op.results
     at = b.subtract(order, b.constant(1, order))
     columns = b.transpose(rows_taken(b, b.transpose(dx[0], swapped(qr)), at), swapped(qr))
@@ -85,7 +86,7 @@ def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Val
 
 
 def _independent(b: StablehloBuilder, r: Value) -> Value:
-    """The matrices in r. NaN for a matrix with a column that depends linearly on the columns before it, up to rounding.
+    """Returns r, with NaN in place of each matrix that has a column that depends linearly on the columns before it.
 
     The diagonal entry of such a column is at most `ROUNDING` units in the last place of the column. The derivative
     divides by the entry, and would have fewer than three correct digits.
@@ -107,7 +108,7 @@ def _skew(b: StablehloBuilder, c: Value) -> Value:
 
 
 def _reflector_tangents(b: StablehloBuilder, v: Value, tau: Value, x: Value) -> tuple[Value, Value]:
-    """dV (to be read below the diagonal) and dtau, given x with dQ1 = Q x."""
+    """Returns dV, whose entries on and above the diagonal have no meaning, and dtau, given x with dQ1 = Q x."""
     m, k = shape(v)[-2:]
     vh, one = adjoint(b, v), b.constant(1, tau)
     u = middle(b, v, tau, corner(b, vh, k, k))

@@ -1,4 +1,4 @@
-"""LU factorization with pivots, P a = L U, as LAPACK, cuSOLVER and TPU (XLA) calls; L is packed without its diagonal.
+"""LU factorization P a = L U by LAPACK, cuSOLVER and TPU (XLA) calls. One array has L, without its diagonal, and U.
 
 Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization" (2011).
 """
@@ -27,7 +27,7 @@ def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
-    """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
+    """Returns dL below the diagonal and dU on and above it. They solve dx = dL U + L dU.
 
     With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), and dU = L^-1 dx - tril(c,
     -1) U. For tall matrices, dL = dx U^-1 - L triu(c). For other matrices, the last pivot divides only the last column

@@ -1,6 +1,6 @@
-"""Tridiagonal solves, as LAPACK and cuSPARSE calls. The diagonals dl, d, du have equal length; y is the right side.
+"""Tridiagonal solves by LAPACK and cuSPARSE calls. The diagonals dl, d, du have equal length; y is the right side.
 
-Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not read.
+Equation i is dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i. The first entry of dl and the last entry of du are not read.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents
 
 TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
-"""Targets of tridiagonal solves. LAPACK's calls also return overwritten diagonals; the others only the solution."""
+"""Targets of tridiagonal solves. LAPACK's calls return the solution after the diagonals, which they overwrote."""
 
 
 @custom_call(*TARGETS)
@@ -45,7 +45,7 @@ def gtsv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 def _gtsv_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """A solve with the adjoint matrix: the outer diagonals are exchanged and shifted by one place."""
+    """Solves with the adjoint matrix, whose outer diagonals are exchanged and shifted by one entry."""
     if any(active[:3]):
         raise unsupported("transpose", op, "a solution is not linear in its matrix")
     dl, d, du, _ = (b.conj(x) for x in op.operands)

@@ -2,7 +2,7 @@
 
     f.mlir:2:8: error: the rule for foreign.softplus raised TypeError: ... (mine.py:7)
 
-tiduc's own functions are not guarded. A `Verdict` checks the result of a guarded function.
+Only functions that users register are guarded. A `Verdict` checks the result of such a function.
 """
 
 import functools
@@ -19,7 +19,7 @@ from tiduc.dialect.facts.identities import is_zeros
 from tiduc.dialect.graph.graph import Definition, Value
 
 Verdict = Callable[..., str | None]
-"""A function of (b, result, arguments...) that returns why the result is wrong, or None if the result is right."""
+"""A function (b, result, arguments...) that returns why the result is wrong, or None if the result is right."""
 
 _OURS = str(Path(__file__).parents[1])
 _PASSED = (TiducError, RecursionError, MemoryError, ir.MLIRError)
@@ -34,11 +34,11 @@ def guarded(
     of_emitted: Callable[[StablehloBuilder, Sequence[Definition], Sequence[object]], str | None]
     | None = None,
 ) -> Any:
-    """Wraps a user's function of (b, arguments...). Its exceptions and invalid results become `RuleError`s.
+    """Wraps a user's function of (b, arguments...), so that exceptions and invalid results become `RuleError`s.
 
-    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, because a linear graph
-    returns no constants. `of_emitted` also checks the ops that the function emitted: like `verdict`, it returns the
-    reason of an error, or None. Raises `TypeError` if `function` is not callable.
+    Returns tiduc's own functions unchanged. `name` is the op's name. With `symbolic`, constants of zeros in the result
+    become None, because a linear graph returns no constants. `of_emitted` checks the ops that the function emitted:
+    like `verdict`, it returns the reason of an error, or None. Raises `TypeError` if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
@@ -74,30 +74,30 @@ def guarded(
 
 
 def _symbolic(entry: Any) -> Any:
-    """The tangent or cotangent `entry`; None if it is a constant of zeros.
+    """Returns None if the tangent or cotangent `entry` is a constant of zeros, else `entry`.
 
-    If `entry` is a function, a function that returns None in place of a constant of zeros.
+    If `entry` is a function, wraps it in a function that treats its result in the same way.
     """
     if callable(entry):
         return lambda: _symbolic(entry())
     return None if isinstance(entry, Value) and is_zeros(entry) else entry
 
 
-# ---- what functions must return ----------------------------------------------------------------------------
+# ---- verdicts on results; they return an error message, or None for a valid result -------------------------
 
 
 def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None:
-    """Judges a partial derivative of an elementwise op: it must be a value."""
+    """Checks a partial derivative of an elementwise op: it must be a value."""
     return _not_a_value(result, "for this operand; pass None in place of the function for a zero derivative")
 
 
 def of_side(b: StablehloBuilder, result: object, op: Definition, ct: Value, side: int) -> str | None:
-    """Judges a transpose of a bilinear op: it must be the cotangent of one operand."""
+    """Checks the result of a transpose of a bilinear op: it must be the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
 
 def of_linear(operands: Sequence[int]) -> Verdict:
-    """Judges a transpose of a linear op: a list of cotangents, without None for any of `operands`."""
+    """Returns a check of a linear op's transpose: its result must list cotangents, without None for `operands`."""
 
     def verdict(b: StablehloBuilder, result: object, op: Definition, ct: Value) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
@@ -108,18 +108,18 @@ def of_linear(operands: Sequence[int]) -> Verdict:
 def of_transpose(
     b: StablehloBuilder, result: object, op: Definition, ct: Sequence[Value | None], active: Sequence[bool]
 ) -> str | None:
-    """Judges a transpose rule: a list of cotangents, without None for an active operand."""
+    """Checks the result of a transpose rule: it must list cotangents, without None for an active operand."""
     return _list(result, op.operands, active, "operand")
 
 
 def of_linearize(b: StablehloBuilder, result: object, op: Definition, dx: Sequence[Value]) -> str | None:
-    """Judges a linearize rule: a list of tangents, without None for a result that has a tangent type."""
+    """Checks the result of a linearize rule: it must list tangents, without None if a result has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
 
 
 def of_lowering(b: StablehloBuilder, result: Value, op: Definition, *operands: Value) -> str | None:
-    """Judges a lowering: a list with a value for each result. A single result may be a bare value."""
+    """Checks the result of a lowering: it must list a value for each result, or be the value of a single result."""
     if len(op.results) == 1 and not isinstance(result, list | tuple):
         return _entry(result, op.result, "result")
     return _list(result, op.results, [True] * len(op.results), "result")

@@ -1,4 +1,4 @@
-"""Gathers from the positions that a scatter updates, and scatters other values to these positions."""
+"""Functions that gather from the positions that a scatter updates, or that scatter other values to these positions."""
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -16,14 +16,14 @@ def numbers_of(op: Definition) -> hlo.ScatterDimensionNumbers:
 
 
 def is_unique(op: Definition) -> bool:
-    """Whether no two updates collide: the op promises this, or each batch has at most one window."""
+    """Whether no two updates of a scatter have one position. The op promises this, or each batch has one window."""
     if "unique_indices" in op.attributes and op.attributes["unique_indices"].value:
         return True
     return all(shape(op.operands[-1])[i] <= 1 for i in free_dimensions(op)[1])
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The dimensions of the indices that list the windows of one batch, and the corresponding ones of the updates."""
+    """Returns the dimensions of indices, and those of updates, along which a scatter lists the windows of one batch."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
@@ -33,10 +33,10 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
 
 
 def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
-    """For each update of a scatter, the element of y at the position of the update; zero if the update is dropped.
+    """Returns for each update element the element of y at its position, or zero if the scatter drops the update.
 
     This is the transpose of adding the updates. A gather clamps windows that are out of range. Therefore y is padded
-    for windows that are partly out of range, and those that are entirely out of range are masked.
+    for windows that are partly out of range, and windows that are entirely out of range are masked.
     """
     indices, updates = op.operands[len(op.results)], op.operands[-1]
     d = numbers_of(op)
@@ -87,13 +87,13 @@ def add_updates(b: StablehloBuilder, op: Definition, x: Value, updates: Value) -
 def scatter_like(
     b: StablehloBuilder, op: Definition, x: Value, updates: Value, reducer: str | None, unique: bool
 ) -> Value:
-    """Combines `updates` into x by `reducer`, at the positions of the updates of the scatter `op`; None overwrites."""
+    """Combines `updates` with x at the positions of the scatter `op`, by the op `reducer`. None overwrites x."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 
 
 def count_from_one(b: StablehloBuilder, like: Value) -> Value:
-    """The numbers 1, 2, 3, ... in row-major order, in the shape of `like`. Callers use 0 for no element."""
+    """Returns the numbers 1, 2, 3, ... in row-major order, in the shape of `like`. 0 remains free for "no element"."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31
     type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))

@@ -1,6 +1,7 @@
-"""Functions of stages that the rules of calls, branches and loops may call: the attribute `b.engine` of their builder.
+"""The types of `b.engine`, by which the rules of calls, branches and loops call the compiler stage that runs them.
 
-In a linearize rule, `b.engine` is a `Linearizing`. In a transpose rule, it is a `Transposing`.
+The stage `linearize` sets `b.engine` to a `Linearizing`, and the stage `linear_transpose` to a `Transposing`. A graph
+is closed if it reads no values of other graphs.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,14 +18,17 @@ from tiduc.dialect.graph.view import View
 
 @dataclass(frozen=True)
 class Hoisted:
-    """Loop-invariant linear ops, and the loop-invariant tangents that the other linear ops read."""
+    """Loop-invariant linear ops, and the loop-invariant tangents that the linear ops left in the loop read."""
 
     ops: Sequence[Definition]
     tangents: Sequence[Value]
 
 
 class LentSplit(Protocol):
-    """A linearized closed graph: its linear graph, and the primal values that this graph reads (`engine/split.py`)."""
+    """A linearized closed graph: its linear graph, and the primal values that the linear graph reads.
+
+    `engine/split.py` implements it.
+    """
 
     @property
     def primal(self) -> Graph: ...
@@ -44,21 +48,21 @@ class LentSplit(Protocol):
     def dynamic_inputs(self) -> list[Value]: ...
 
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LentSplit":
-        """A copy whose residuals take as few bytes as possible."""
+        """Returns a copy whose residuals take the fewest bytes. Other values are recomputed, also from `given`."""
 
     def extended(self, b: StablehloBuilder, more: Sequence[Value | ir.Type]) -> Graph:
-        """The primal graph with `more` as further outputs."""
+        """Returns the primal graph with `more` as further outputs. A type stands for zeros."""
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
-        """The linear ops to hoist out of a loop. The last `count` active inputs are loop invariants."""
+        """Returns the linear ops to hoist out of a loop. The last `count` active inputs are loop invariants."""
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
-        """The closed linear graph that computes `wanted` from `given`."""
+        """Returns the closed linear graph that computes `wanted` from `given`. A type in `wanted` stands for zeros."""
 
 
 class SplitGraph(Protocol):
     def __call__(self, graph: Graph, active: Sequence[bool], varying: int | None = None) -> LentSplit:
-        """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
+        """Linearizes a closed graph in its active inputs. The inputs after the first `varying` are loop invariants."""
 
 
 class TransposeGraph(Protocol):
@@ -71,7 +75,7 @@ class TransposeGraph(Protocol):
         sums: Sequence[Value] = (),
         steep: Sequence[Value] = (),
     ) -> Graph:
-        """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
+        """Transposes a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
         See `transpose_closed` in `passes/linear_transpose.py`.
         """
@@ -81,19 +85,19 @@ class CloseGraph(Protocol):
     def __call__(
         self, view: View, wanted: Sequence[Value | ir.Type], given: Sequence[Value], *, name: str
     ) -> Graph:
-        """The closed graph that computes `wanted` from `given`."""
+        """Returns the closed graph `name` that computes `wanted` from `given`. A type in `wanted` stands for zeros."""
 
 
 class BatchGraph(Protocol):
     def __call__(self, view: View, graph: Graph, at: Sequence[bool], size: int) -> Graph:
-        """A closed graph, batched over `size` examples. `at` flags the batched inputs. All outputs are batched."""
+        """Batches a closed graph over `size` examples. `at` flags the batched inputs. All outputs are batched."""
 
 
 @dataclass
 class Linearizing:
     """The functions and data that the stage `linearize` provides to the rules that it calls.
 
-    - `batch` batches a closed graph.
+    - `split` linearizes a closed graph, and `batch` batches one.
     - `inline` copies values of other graphs into the graph under construction.
     - `rule` looks up an op's rule.
     - `tangent` gives the tangent of a primal value that is defined before the op.

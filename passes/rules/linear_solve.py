@@ -1,9 +1,10 @@
-"""Calls of functions with `tidu.linear_solve = @A`: the results x solve the linear system A(x..., k...) = b.
+"""Rules of calls of functions with `tidu.linear_solve = @A`, whose results x solve the system A(x..., k...) = b.
 
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
-`@A` is linear in x. The function that `tidu.transpose_solve` names solves the transposed system; for a symmetric A, it
-is `@solve` itself. Without `tidu.transpose_solve`, the Krylov method that `tidu.solver` names (default: GMRES) does.
+`@A` is linear in x. The attribute `tidu.transpose_solve` names the function that solves the transposed system; for a
+symmetric A, it names `@solve` itself. Without this attribute, a Krylov method solves the transposed system: the method
+that `tidu.solver` names, or GMRES.
 """
 
 from collections.abc import Sequence
@@ -31,13 +32,16 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
 _TRANSPOSES = Cache[Graph, Graph]()
-"""For each graph with `tidu.linear_solve`, the graph that solves the transposed system."""
+"""Caches, for each graph with `tidu.linear_solve`, the graph that solves the transposed system."""
 
 
 def root_by_krylov(
     b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph, solver: Solver
 ) -> list[Value | None]:
-    """The tangents of the results of a function with `tidu.root`. `equation` is f(x..., y...) = 0."""
+    """Returns the tangents of the results y of a function with `tidu.root`, which solve f(x..., y...) = 0.
+
+    `equation` is f. The Krylov method `solver` solves the linearized equation.
+    """
     ys, operands = op.results, (*op.operands, *op.results)
     record = Branches(None, operands, tuple(range(len(operands))), (equation,), equation.name)
     of_x = linearized_tangents(b, record, [*dx, *([None] * len(ys))])
@@ -52,7 +56,7 @@ def root_by_krylov(
 
 
 def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) -> list[Value | None]:
-    """The tangents of the solution, computed by another call of the function that solves the system.
+    """Returns the tangents of the solution, computed by another call of the function that solves the system.
 
     If the system A does not read an active argument of the function, a Krylov method computes the tangents.
     """
@@ -67,8 +71,8 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
     read = inputs_read(b, apply)[n:]
     system = [x for x, flag in zip(known, read, strict=True) if flag]
     if any(t is not None and x not in system for x, t in zip(known, along, strict=True)):
-        # The function may read arguments that A does not read, such as a tolerance times |b|. A call that computes
-        # tangents would need other values of these arguments.
+        # Such an argument may depend on the right-hand side, as a tolerance times |b| does. It then does not fit the
+        # right-hand side of the tangents, so `graph` is not called.
         solve = solving_graph(b, narrowed(b, apply, n), n, solver_of(graph) or Solver(GMRES))
         return list(emit_call(b, solve, [*right, *system]))
     return list(emit_call(b, graph, [*right, *known]))
@@ -77,7 +81,7 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
 def transposed_solve(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool], graph: Graph
 ) -> list[Value | None]:
-    """The cotangents of b, computed by a call of the function that solves the transposed system."""
+    """Returns the cotangents of b, computed by a call of the function that solves the transposed system."""
     n = len(op.results)
     if any(active[n:]):
         raise unsupported("transpose", op, f"@{graph.name} is linear only in its first arguments")
@@ -88,7 +92,7 @@ def transposed_solve(
 
 
 def _transposed(b: StablehloBuilder, graph: Graph, n: int) -> Graph:
-    """The graph that solves the transpose of the system that `graph` solves."""
+    """Returns the graph that solves the transpose of the system that `graph` solves, for n unknowns."""
     if TRANSPOSE_SOLVE in graph.attributes:
         return b.view.graph(graph.attributes[TRANSPOSE_SOLVE].value)
     engine: Transposing = b.engine

@@ -4,7 +4,7 @@
     b.add(dx[0], x)              error: applies stablehlo.add to a tangent and to a value that is not a tangent
     b.multiply(x, dx[0])         linear, as the transpose rule of stablehlo.multiply says
 
-Without this check, only the VJP would fail, or would disagree with the JVP.
+Without this check, the JVP would be computed without an error, but the VJP would fail or disagree with the JVP.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,10 @@ class Rules(Protocol):
     def complete(self) -> frozenset[str]: ...
 
     def key(self, op: Definition) -> str:
-        """The key of the op's rules."""
+        """Returns the key of the op's rules."""
 
     def transpose_rule(self, op: Definition) -> Callable[..., Sequence[object]]:
-        """The op's transpose rule."""
+        """Returns the op's transpose rule."""
 
 
 def nonlinearity(
@@ -42,10 +42,10 @@ def nonlinearity(
     emitted: Sequence[Definition],
     results: Sequence[Value | Callable[[], Value] | None],
 ) -> str | None:
-    """The reason why the results of a rule are not linear in the tangents. Returns None if they are linear.
+    """Returns the reason why the results of a rule are not linear in the tangents, or None if they are linear.
 
-    An op is linear in its active operands if its transpose rule accepts them. An op without a transpose rule counts as
-    linear, unless all linear ops of its dialect have one.
+    `emitted` are the ops that the rule emitted. An op is linear in its active operands if its transpose rule accepts
+    them. An op without a transpose rule counts as linear, unless all linear ops of its dialect have one.
     """
     for op in emitted:
         if op.active is not None and GRAPHS not in op.attributes and not op.captures:
@@ -58,7 +58,7 @@ def nonlinearity(
 
 
 def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
-    """The reason why an op is not linear in its active operands. Returns None if it is linear."""
+    """Returns the reason why an op is not linear in its active operands, or None if it is (or has unknown sizes)."""
     if opset.key(op) not in opset.transpose_rules:
         is_known = op.name.partition(".")[0] in opset.complete
         return f"applies {op.name} to a tangent, which is not linear" if is_known else None
@@ -80,7 +80,7 @@ def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
 def _transposed(
     b: StablehloBuilder, opset: Rules, op: Definition, active: Sequence[bool]
 ) -> Sequence[object] | None:
-    """The cotangents of an op's operands, in a temporary graph. Returns None if the transpose rule refuses the op."""
+    """Returns the cotangents of an op's operands, in a temporary graph, or None if the transpose rule refuses it."""
     scratch = opset.builder(b.view, b.view.fresh("L"))
     ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
     try:
