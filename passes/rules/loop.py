@@ -1,10 +1,10 @@
-"""Loops: linearized to a loop over the same iterations, transposed to a loop that runs backwards.
+"""Rules of loops. A loop is linearized to a loop over the same iterations, which is transposed to one that runs back.
 
     while p(x, c): x = f(x, c)     ->   for each x, r of the primal loop:   dx = f_x dx + f_c dc      r: residuals
                                         transposed, from the last to the first:   ct = f_x' ct;  cc = cc + f_c' ct
 
-The linear loop reads sequences: the values that the linear body needs in each iteration. Lowering decides where these
-values come from: a fused primal loop, stacks, or checkpoints.
+The linear loop reads sequences: arrays that hold, for each iteration, a value that the linear body needs. Lowering
+decides how these values are computed: in the same loop (fused), stored by the primal loop, or from checkpoints.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ from tiduc.passes.rules.sites import at_site
 
 @dataclass(frozen=True)
 class LinearizedLoop:
-    """The body of a loop, linearized for one pattern of active operands.
+    """The body of a loop, linearized for one choice of active operands.
 
-    - `parts` is the split of the body.
+    - `parts` is the body, split into a primal and a linear graph.
     - `primal` is the body with residuals as further outputs.
-    - `linear` is the linear body; None if no output is active.
+    - `linear` is the body of the linear loop, or None if no output is active.
     - `active` and `outputs` flag the active inputs and outputs.
-    - `hoisted` are the loop-invariant linear ops, and `invariants` the loop invariants that the linear body reads.
+    - `hoisted` are linear ops that run before the loop; `invariants` are primal loop invariants that `linear` reads.
     """
 
     parts: LentSplit
@@ -50,10 +50,11 @@ class LinearizedLoop:
 
 @dataclass(frozen=True)
 class TransposedLoop:
-    """The body of a transposed loop, or None if no operand gets a cotangent.
+    """The body of a transposed loop. `body` is None if no operand gets a cotangent.
 
     `outputs` flags the outputs of the linear body that have cotangents, and `operands` the operands that get
-    cotangents. For each loop invariant whose cotangent has a mask, `masks` has the operand's index and the mask's type.
+    cotangents. For each loop invariant whose cotangent has a mask (a predicate, false where a mask makes the cotangent
+    zero), `masks` has the operand's index and the mask's type.
     """
 
     body: Graph | None
@@ -63,11 +64,11 @@ class TransposedLoop:
 
 
 _LINEARIZED = Cache[tuple[Graph, Flags], LinearizedLoop]()
-"""Linearized loops, keyed by the body and the flags of the active operands."""
+"""Caches linearized loops by the body and the flags of the active operands."""
 
 _TRANSPOSED = Cache[tuple[Graph, Flags, Flags, Flags, bool], TransposedLoop]()
-"""Transposed loops, keyed by the body, by flags of active operands, of outputs with cotangents, and of loop invariants
-computed by ops that may have an infinite slope (`steep`), and by whether the loop runs at least once."""
+"""Caches transposed loops by the body, three lists of flags, and whether the loop runs at least once. The lists flag
+active operands, outputs with cotangents, and loop invariants from ops that may have an infinite slope (`steep`)."""
 
 
 @linearize(LOOP)
@@ -127,7 +128,7 @@ def _emit_hoisted(b: StablehloBuilder, hoisted: Hoisted, values: dict[Value, Val
 
 
 def _elements(parts: LentSplit, record: Loop) -> list[int]:
-    """The positions, among the body's inputs, of the sequences that the linear body reads."""
+    """Returns the positions, among the body's inputs, of the sequences of the loop that the linear body reads."""
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
@@ -136,7 +137,8 @@ def _elements(parts: LentSplit, record: Loop) -> list[int]:
 def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> LinearizedLoop:
     """Linearizes the body of a loop.
 
-    A loop-carried value is active if its initial value or its next value is active: the least fixed point.
+    A loop-carried value is active if its initial value is active, or its next value depends on an active value. The
+    body is split again until no more loop-carried values become active.
     """
     engine: Linearizing = b.engine
     n, m = len(record.inits), len(record.sequences)
@@ -156,7 +158,7 @@ def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> Lineari
     elements = [inputs[i] for i in _elements(parts, record)]
     more: list[Any] = list(varying)
     if not (varying or elements):
-        tick = with_shape(inputs[0].type, [0])  # sequences of empty elements, which only carry the trip count
+        tick = with_shape(inputs[0].type, [0])  # a sequence of empty elements has only the trip count
         more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
@@ -234,13 +236,13 @@ def _backwards(b: StablehloBuilder, record: Loop, ct: Tangents, active: Sequence
 
 
 def _or_zeros(ct: Value | None, x: Value) -> Value | ir.Type:
-    """The cotangent of x. For a symbolic zero, returns the type of x, from which `close` creates zeros."""
+    """Returns the cotangent of x or, for a symbolic zero, the type of x, for which `close` creates zeros."""
     type_: ir.Type = x.type
     return type_ if ct is None else ct
 
 
 def _false(b: StablehloBuilder, type_: ir.RankedTensorType, like: Value) -> Value:
-    """A mask that is false everywhere: a scalar if `type_` is a scalar type, and else of the shape of `like`."""
+    """Returns a mask that is false everywhere. It is a scalar if `type_` is, else it has the shape of `like`."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
 
@@ -250,9 +252,9 @@ def _transpose(
 ) -> TransposedLoop:
     """Transposes the body of a loop.
 
-    The loop carries the cotangents of the primal carries, and the cotangents of the loop invariants, summed over
-    iterations. For each invariant in `steep`, it also carries a predicate: true where the cotangent is unmasked in an
-    iteration.
+    The transposed loop carries the cotangents of the loop-carried values, and those of the loop invariants, summed over
+    the iterations. For each invariant in `steep`, it also carries a predicate, which is true where some iteration has
+    added a cotangent that no mask makes zero.
     """
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())

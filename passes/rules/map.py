@@ -1,4 +1,4 @@
-"""map: a region of elementwise ops, linearized as the same ops on whole tensors."""
+"""map: applies the ops of a region to each element. It is linearized as the same ops on whole tensors."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value

@@ -1,4 +1,4 @@
-"""The op set of StableHLO and CHLO, and its declaration functions, which the rule files call."""
+"""The op set of StableHLO and CHLO, and its functions, with which the rule files declare rules."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.identities import IDENTITIES

@@ -1,6 +1,6 @@
-"""Calls of LAPACK, cuSOLVER or XLA (TPU) for products of reflectors: Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H.
+"""LAPACK, cuSOLVER and XLA (TPU) calls for products of reflectors: Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H.
 
-v_i is column i of a below the diagonal, with a one on the diagonal and zeros above. The rule linearizes the
+v_i is column i of the matrix a below the diagonal, with a one on the diagonal and zeros above. The rule linearizes the
 formula
 
     Q = 1 - V T V^H,  T = (1 + D S)^-1 D,  D = diag(tau),  S the strict upper triangle of V^H V
@@ -31,7 +31,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("orgqr"))
 def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The tangent of the first columns of Q, as many as the matrix a has columns."""
+    """The tangent of the first columns of Q, of which there are as many as columns of a."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
         return [None]
     if (known := _of_factors(b, op)) is not None:
@@ -49,7 +49,7 @@ def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 @custom_call(*targets("ormqr"))
 def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The tangent of Q c, Q^H c, c Q or c Q^H."""
+    """The tangent of Q c, Q^H c, c Q or c Q^H, whichever the call computes."""
     given = settings(op)
     left, turned = given["left"], given["transpose"]
     if any(0 in shape(x) for x in op.operands):
@@ -65,7 +65,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | None:
-    """The pair (y, turn) recorded by the rule of `geqrf`, if `geqrf` computed the operands and y has the op's shape."""
+    """Returns (y, turn), which the rule of `geqrf` recorded, or None if no `geqrf` of this shape gave the operands."""
     a, tau = op.operands
     if tau not in b.notes.factors:
         return None
@@ -78,7 +78,7 @@ def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | No
 
 
 def reflectors(b: StablehloBuilder, a: Value, count: int) -> Value:
-    """V: the first `count` columns of a below the diagonal, with ones on the diagonal."""
+    """V: the first `count` columns of a, with ones on the diagonal and zeros above."""
     return unit_lower(b, corner(b, a, shape(a)[-2], count))
 
 

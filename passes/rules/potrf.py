@@ -1,4 +1,4 @@
-"""Calls of LAPACK or cuSOLVER for Cholesky factors. The factor replaces one triangle, and the other is unchanged."""
+"""LAPACK and cuSOLVER calls for Cholesky factors. The factor replaces one triangle of the operand, not the other."""
 
 from tiduc.dialect.emitters.matrices import compare_places
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -13,7 +13,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("potrf"))
 def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """In the triangle that is read, the tangent of `cholesky`; in the other triangle, the tangent of the operand."""
+    """Takes the tangent of `cholesky` in the triangle of the factor, and that of the operand in the other triangle."""
     given, (y, info) = settings(op), op.results
     lower = given["lower"] if "lower" in given else given["uplo"] == ord("L")
     dy = factor_tangent(b, succeeded(b, y, info), dx[0], lower)
@@ -21,10 +21,10 @@ def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def succeeded(b: StablehloBuilder, y: Value, info: Value) -> Value:
-    """y if `info` is zero, else NaN.
+    """Returns y if `info` is zero (the call succeeded), else NaN.
 
-    JAX replaces the results of a failed call by NaN. It uses a select, through which the call gets a zero cotangent.
-    This function makes tangents and cotangents NaN, too.
+    JAX replaces the results of a failed call by NaN, but by a select, so that cotangents of the call would be zero. If
+    a rule uses the result of this function instead, tangents and cotangents become NaN, too.
     """
     none = b.broadcast_in_dim(b.compare(info, b.zeros_like(info), "EQ"), range(rank(info)), predicate(y.type))
     return b.select(none, y, b.constant(float("nan"), y))

@@ -1,6 +1,6 @@
 """ragged_dot: multiplies each group g of consecutive rows of x by the matrix y[g]. An operand holds the group sizes.
 
-z[m, n] = sum_k x[m, k] y[g(m), k, n]          0 for rows after the last group
+z[m, n] = sum_k x[m, k] y[g(m), k, n]          g(m): the group of row m; z is 0 in rows after the last group
 toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot that contracts n
 toward y    sum_m [g(m) = g] x[m, k] ct[m, n]  a dot_general with the rows of each group
 """
@@ -60,7 +60,7 @@ def _toward_rows(
 def _toward_matrices(
     b: StablehloBuilder, op: Definition, ct: Value, x: Value, sizes: Value, contracted: int
 ) -> Value:
-    """The products of ct with copies of x: one for each group, in which the rows of other groups are zero."""
+    """Multiplies ct by one copy of x for each group. In each copy, the rows of the other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
     places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])
@@ -82,14 +82,14 @@ def _precision(op: Definition) -> dict[str, ir.ArrayAttr]:
 
 
 def _running_sums(b: StablehloBuilder, sizes: Value) -> Value:
-    """The inclusive running sums of the sizes."""
+    """The running sums of the sizes: the row after each group."""
     square = with_shape(sizes.type, [*shape(sizes), *shape(sizes)])
     up_to = b.compare(b.iota(1, square), b.iota(0, square), "LE")
     return b.reduce_sum(b.select(up_to, b.broadcast_in_dim(sizes, [1], square), b.zero(square)), [1])
 
 
 def _contracted(op: Definition, rule: str) -> int:
-    """The dimension of y that is contracted, 1 or 2. Raises `Unsupported` for any other kind of product."""
+    """Returns the dimension of y that is contracted, 1 or 2. Raises `Unsupported` for any other kind of product."""
     x, y, sizes = op.operands
     if (rank(x), rank(y), rank(sizes)) == (2, 3, 1):
         for dimension in (1, 2):

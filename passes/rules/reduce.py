@@ -1,4 +1,4 @@
-"""reduce: one rule each for results that are a sum, an extremum or a selection. A tree of ops expands other bodies."""
+"""reduce: has rules for results that are sums, extrema or selected elements. Others are expanded to a tree of ops."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
     """Reduces by a tree: applies the body to pairs of partial results, and at the end to the initial values.
 
-    The derivative of a product is exact where factors are zero, because it needs no division.
+    No division is needed, so the derivative of a product is exact even where factors are zero.
     """
     count = len(operands) // 2
     values, inits = operands[:count], operands[count:]
@@ -69,10 +69,10 @@ def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: V
 def _extremum(
     b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value | None, dinit: Value | None
 ) -> Value | None:
-    """dy = (sum of dx where x = y, plus dinit if init = y) / (number of ties): ties share evenly.
+    """dy is the mean of the tangents of all values that equal y: dx where x = y, and dinit if init = y.
 
-    An initial value that is known to be the identity (-inf for a maximum) does not count as a tie, as in JAX. Tangents
-    are selected, not multiplied by 0 and 1. The number of ties is an integer, so it is exact for every element type.
+    An initial value that is known to be the identity (-inf for a maximum) is not counted, as in JAX. Tangents are
+    selected, not multiplied by 0 and 1. The values are counted by integers, so the count is exact for every type.
     """
     x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
     integer = ir.IntegerType.get_signless(32)
@@ -92,7 +92,7 @@ def _extremum(
 
 
 def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """dy = dx at the element that the body selects, computed by a mask: the sum of dx where number = selected."""
+    """dy = dx at the element that the body selects, or dinit if it selects the initial value. Computed by a mask."""
     x, y = op.operands[i], op.results[i]
     at = selected_by(b, op, i)
     terms = []
@@ -125,6 +125,6 @@ def dropped(op: Definition) -> list[int]:
 
 
 def kept_dimensions(op: Definition) -> list[int]:
-    """The dimensions of a reduce's operands that its results have."""
+    """The dimensions of the operands of a reduce that its results keep."""
     without = dropped(op)
     return [i for i in range(rank(op.operands[0])) if i not in without]

@@ -1,5 +1,5 @@
-"""reduce_window: one rule each for bodies that compute a sum, an extremum or a selection. Other bodies are applied to
-whole tensors that hold the results for windows of doubling size.
+"""reduce_window: has rules for bodies that compute a sum or an extremum, or select an element. Any other body is
+applied to whole tensors, which hold the results for windows of doubling size.
 
 An initial value enters each window once, and once more for each padding element in the window.
 """
@@ -45,7 +45,7 @@ def reduce_window_linearize(b: StablehloBuilder, op: Definition, dx: Tangents) -
 def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
     """Combines windows of doubling size by the body, applied to whole tensors.
 
-    The derivative of a product is exact where factors are zero, because it needs no division.
+    No division is needed, so the derivative of a product is exact even where factors are zero.
     """
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
@@ -61,7 +61,7 @@ def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence
 
 
 def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """The sums of the tangents over the windows: a sum is linear in its operand and its initial value together."""
+    """Sums the tangents over the windows, because a sum is linear in its operand and its initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))
@@ -71,10 +71,10 @@ def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: V
 def _extremum(
     b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value | None, dinit: Value | None
 ) -> Value:
-    """The tangent of the element that attains the extremum; of several elements, the first in row-major order.
+    """The tangent of the element that attains the extremum: the first one in row-major order, if there are several.
 
-    JAX does the same: its window maximum transposes to a select_and_scatter. At a tie of an element with the
-    initial value, the element wins.
+    JAX does the same, because its window maximum transposes to a select_and_scatter. If an element and the initial
+    value both attain the extremum, takes the tangent of the element.
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     direction, window = EXTREMA[name], window_of(op)
@@ -92,9 +92,9 @@ def _extremum(
 
 
 def _extremum_in_tiles(b: StablehloBuilder, x: Value, y: Value, window: Window, dx: Value) -> Value:
-    """Like `_extremum`, for windows that tile x: selects by a mask over x, in which windows have separate dimensions.
+    """Like `_extremum`, for windows that tile x. Reshapes x so that windows have own dimensions, and selects by a mask.
 
-    Compilers optimize the mask better than a gather and its transpose, a scatter.
+    Compilers optimize a mask better than a gather and its transpose, a scatter.
     """
     tiles = [n for pair in zip(shape(y), window.sizes, strict=True) for n in pair]
     covered = [m * k for m, k in zip(shape(y), window.sizes, strict=True)]
@@ -127,7 +127,10 @@ def _from(
     dinit: Value | None,
     holes: bool = True,
 ) -> Value:
-    """The tangents of the elements with the numbers `at`, or of the initial value where the window selected it."""
+    """The tangents of the elements with the numbers `at`, or of the initial value where a window selects it.
+
+    Without `holes`, no window selects the initial value.
+    """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
     return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
@@ -137,7 +140,7 @@ def _from(
 def reduce_window_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Any]:
-    """A sum over the adjoint window."""
+    """Sums the cotangent over the adjoint window. Raises `Unsupported` unless the op computes sums."""
     window = window_of(op)
 
     def to_operand(i: int) -> Any:
@@ -146,13 +149,15 @@ def reduce_window_transpose(
             return None
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
-        if back.cumulative(shape(ct[i])) is not None:  # no pad, since compilers recognize sums with padding
+        if (
+            back.cumulative(shape(ct[i])) is not None
+        ):  # compilers recognize cumulative sums if the op itself pads
             return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
 
     def to_init(i: int) -> Value:
-        """Each result counts the initial value once, and once more per window element that is padding."""
+        """Each result contains the initial value once, and once more for each padding element in its window."""
         held = window.elements(shape(op.operands[i]))
         times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])
         return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))

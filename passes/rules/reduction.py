@@ -1,4 +1,4 @@
-"""The linearization of reduce and reduce_window. The rule for a result depends on how the body computes the result."""
+"""Linearizes reduce and reduce_window. The rule of each result depends on how the body computes this result."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,12 +15,12 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import EXTREMA, selects
 
 _WHOLE = "whole"
-"""Marks the results that have no rule of their own. They are linearized together by `whole`."""
+"""Stands for the rule of a result that has none of its own. Such results are linearized together by `whole`."""
 
 ResultRule = Callable[[StablehloBuilder, Definition, int, Value | None, Value | None], Value]
-"""(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit are those of its operand and initial value.
+"""(b, op, i, dx, dinit) -> dy: the tangent of result i. dx and dinit are those of its operand and initial value.
 
-At most one of dx and dinit is None.
+At most one of dx and dinit is None, a symbolic zero.
 """
 
 ExtremumRule = Callable[[StablehloBuilder, Definition, int, str, Value | None, Value | None], Value | None]
@@ -37,12 +37,11 @@ def linearize_by_body(
     chosen: ResultRule,
     whole: Callable[..., Sequence[Value]],
 ) -> list[Any]:
-    """The tangents of a reduction's results. `dx` has the tangents of the operands, then those of the initial values.
+    """Returns the tangents of a reduction's results. `dx` lists the tangents of the arrays, then of the initial values.
 
-    A function computes the tangent of each result: `total` of a sum, `extremum` of an extremum (it also receives the
-    reducer's name), and `chosen` of an element that the body selects. Any other body is assumed to be associative;
-    `whole(*operands)` then computes all results by ops that have rules. Raises `Unsupported` if a body is known not to
-    be associative.
+    If a result is a sum, its tangent is computed by `total`; if it is an extremum, by `extremum`; and if the body
+    selects one element, by `chosen`. Any other body is assumed to be associative; `whole(*operands)` then computes all
+    results by ops that have rules. Raises `Unsupported` if a body is known not to be associative.
     """
     if (dy := _promoted(b, op, dx)) is not None:
         return dy
@@ -71,9 +70,9 @@ def linearize_by_body(
 
 
 def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | None:
-    """The tangents of a reduction whose body has other element types than its operands. None for any other reduction.
+    """Returns the tangents of a reduction whose body has other element types than its operands, or None for another.
 
-    The operands are converted before they are reduced.
+    The reduction is linearized as a conversion of the operands, and a reduction of the converted operands.
     """
     wide = [element(x) for x in op.regions[0].blocks[0].arguments]
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
@@ -88,9 +87,9 @@ def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | 
 def transpose_of_sums(
     op: Definition, ct: Tangents, to_operand: Callable[[int], Value | None], to_init: Callable[[int], Value]
 ) -> list[Any]:
-    """For a reduction to sums, functions that return the cotangents of the operands and of the initial values.
+    """Returns functions that compute the cotangents of the operands and initial values of a reduction to sums.
 
-    The linearize rules emit no other reductions.
+    Raises `Unsupported` for another reduction, which the linearize rules never emit.
     """
     count = len(op.results)
     if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):

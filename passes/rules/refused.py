@@ -1,6 +1,6 @@
-"""Ops that have no rule, with the reason for each. If you add a rule for an op, remove the op from this file.
+"""Declares ops that have no rule, with the reason for each. If you add a rule for an op, remove the op from this file.
 
-The error is raised only if a tangent reaches the op. Programs may use these ops where nothing is differentiated.
+An error is raised only if an operand of the op has a tangent. Programs may use the op where nothing is differentiated.
 """
 
 from tiduc.passes.rules.opset import refuse

@@ -1,14 +1,14 @@
-"""The rule tables of an op set, and the five forms in which a rule is declared. This module names no op.
+"""The rule tables of an op set, and the functions that declare the rules of an op. This module names no op.
 
-    inactive(*names)                    ops whose derivative is zero wherever it exists
-    elementwise(name, *partials)        d result / d operand, one function per operand
-    @linear(name, operands)             jointly linear in these operands; decorates the transpose
-    @bilinear(name)                     linear in each operand alone; decorates the transpose toward `side`
-    @linearize(name)  @transpose(name)  rules written by hand, where no form above fits
-    @lowering(name)                     expands an op that no compiler knows into executable ops
+    inactive(*names)                    declares ops whose derivative is zero wherever it exists
+    elementwise(name, *partials)        takes d result / d operand, one function per operand
+    @linear(name, operands)             for an op jointly linear in these operands; decorates the transpose
+    @bilinear(name)                     for an op linear in each operand alone; decorates the transpose toward `side`
+    @linearize(name)  @transpose(name)  decorate rules written by hand, if no function above fits
+    @lowering(name)                     decorates the expansion of an op that no compiler knows into executable ops
 
-The other rules follow from the form. A linear op linearizes to itself, and a bilinear op by the product rule. An
-elementwise op linearizes to products of its partials with the tangents, so it needs no transpose rule.
+The other rules of an op follow from its declaration. A linear op linearizes to itself, and a bilinear op by the product
+rule. An elementwise op linearizes to products of its partials with the tangents, so it needs no transpose rule.
 
 An op that names a callee, such as a custom call, can have one rule per callee, declared for `"OP @NAME"`; that rule
 takes precedence over a rule for `"OP"`. An op set can be `extended` with further rules; the original op set does not
@@ -57,7 +57,8 @@ At least one of them is a value when a rule is called, so a rule with a single o
 
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
-"""An entry of the result is a value, None, or a function of no arguments that is called only for an active operand."""
+"""Each entry of the result is a value, None, or a function that returns either and is called for active operands only.
+"""
 Recognised = Callable[[Any, Definition], Sequence[Value | None] | None]
 Parts = Callable[[Definition, Callable[[Value], bool]], object | None]
 Lowering = Callable[..., Any]
@@ -71,11 +72,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, repr=False)
 class OpSet:
-    """The primitives of some dialects: their rules by full op name, and the builder that emits them.
+    """The ops of some dialects: their rules by full op name, and the builder that emits the ops.
 
     Ops in `stateful` are never merged. The operands of an op in `commutative` may be exchanged. For an op that names a
-    callee, `named_by` has the prefix of its rule keys, and the attribute with the name (or an array of one name). All
-    ops of a dialect in `complete` are declared.
+    callee, `named_by` has the name OP of its rule keys "OP @NAME", and the attribute that holds NAME (or an array of
+    one name). All ops of a dialect in `complete` are declared.
     """
 
     builder: type[Builder]
@@ -90,15 +91,17 @@ class OpSet:
     forms: dict[str, str] = field(default_factory=dict)
     capturing: set[str] = field(default_factory=set)
     exceptions: dict[str, Parts] = field(default_factory=dict)
-    inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
+    inherited: set[str] = field(default_factory=set)  # names that may be declared once more
     lowerings: dict[str, Lowering] = field(default_factory=dict)
     dialects: set[str] = field(default_factory=set)  # the dialects of the declared ops
-    callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # names declared as "OP @NAME", by OP
+    callees: dict[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # maps OP to the names NAME of "OP @NAME"
     complete: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 
     def extended(self) -> "OpSet":
-        """A copy of this op set in which each op may be declared once more. The original op set does not change."""
+        """Returns a copy of this op set in which each op may be declared once more. This op set does not change."""
         return replace(
             self,
             linearize_rules=dict(self.linearize_rules),
@@ -135,7 +138,7 @@ class OpSet:
     def elementwise(self, name: str, *partials: Partial | None) -> None:
         """Declares an elementwise op by its partial derivatives, one per operand.
 
-        A partial is a function (b, operands..., result) -> d result / d operand, or None for zero.
+        A partial derivative is a function (b, operands..., result) -> d result / d operand, or None if it is zero.
         """
         if not partials:
             raise TypeError(
@@ -152,7 +155,7 @@ class OpSet:
             for slope, tangent in zip(coefficients, dx, strict=True):
                 if tangent is not None and slope is not None:
                     coefficient = slope(b, *op.operands, *op.results)
-                    if coefficient is not None:  # None stands for a symbolic zero, in built-in rules only
+                    if coefficient is not None:  # built-in partial derivatives may return None for zero
                         terms.append(b.multiply(coefficient, tangent))
             return [b.sum(terms) if terms else None]
 
@@ -179,11 +182,11 @@ class OpSet:
     def bilinear(
         self, name: str, recognised: Recognised | None = None, parts: Parts | None = None
     ) -> Callable[[F], F]:
-        """Declares an op that is linear in each of two operands.
+        """Declares an op that is linear in each of two operands. Decorates the transpose (b, op, ct, side).
 
-        Decorates the transpose (b, op, ct, side) toward one operand. `recognised(b, op)` returns the
-        tangents if the product rule would give infinities or NaN for the operands, and None for other operands. Taylor
-        mode calls `parts(op, f)` instead, where f(x) says whether x has a tangent. It returns None for the same ops.
+        The transpose returns the cotangent of the operand number `side`. `recognised(b, op)` returns the tangents if
+        the product rule would give infinities or NaN for this op, else None. Taylor mode calls `parts(op, f)` instead,
+        where f(x) says whether x has a tangent. `parts` returns None for the same ops.
         """
         self._declare(name, "bilinear")
         if parts is not None:
@@ -192,7 +195,7 @@ class OpSet:
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if recognised is not None and (tangents := recognised(b, op)) is not None:
                 return tangents
-            if b.tangent_type(op.result.type) is None:  # if it is not a float, unlike the operands
+            if b.tangent_type(op.result.type) is None:  # floats may multiply to a result of another type
                 return [None]
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
             return [terms[0] if len(terms) == 1 else b.sum(terms)]
@@ -230,7 +233,7 @@ class OpSet:
         return decorate
 
     def transpose(self, name: str) -> Callable[[TransposeRule], TransposeRule]:
-        """Decorates a transpose rule written by hand, next to the linearize rule."""
+        """Decorates a transpose rule written by hand. Raises `ValueError` if the op already has a transpose rule."""
         self._check_name(name)
         if name in self.transpose_rules and name not in self.inherited:
             raise ValueError(f"{name} already has a transpose rule")
@@ -277,10 +280,10 @@ class OpSet:
         if callee and callee not in self.called(op):
             self.callees[op] = (*self.called(op), callee)
 
-    # ---- looking rules up -------------------------------------------------------------------------------------
+    # ---- finding the rules of an op ---------------------------------------------------------------------------
 
     def key(self, op: AnyOp) -> str:
-        """The key of the op's rules: "OP @NAME" if such a declaration exists, else the op's name."""
+        """Returns the key of the op's rules: "OP @NAME" if rules are declared for it, else the op's name."""
         named = self.named_by.get(op.name)
         if named is None:
             return op.name
@@ -290,11 +293,11 @@ class OpSet:
         return key if key in self.forms or key in self.lowerings else op.name
 
     def called(self, name: str) -> tuple[str, ...]:
-        """The names NAME for which rules are declared as "OP @NAME", given the name OP."""
+        """Returns the names NAME for which rules are declared as "OP @NAME", given the name OP."""
         return self.callees.get(name, ())
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
-        """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule.
+        """Returns the op's linearize rule, or None if the op is inactive. Raises `Unsupported` if the op has no rule.
 
         An op is also inactive if all results are empty or integers, and at least one is empty. Rules therefore need not
         handle empty results.
@@ -308,14 +311,14 @@ class OpSet:
         return rule
 
     def transpose_rule(self, op: Definition) -> TransposeRule:
-        """The op's transpose rule. Raises `Unsupported` if the op has none."""
+        """Returns the op's transpose rule. Raises `Unsupported` if the op has none."""
         rule = self.transpose_rules.get(op.name if op.name not in self.named_by else self.key(op))
         if rule is None:
             raise self.unsupported("transpose", op)
         return rule
 
     def unsupported(self, rule: str, op: Definition, reason: str | None = None) -> Unsupported:
-        """The `Unsupported` error for a missing rule: the rule, the op, its location, and the reason."""
+        """Returns an `Unsupported` error that states the missing rule, the op, its location, and the reason."""
         key = self.key(op)
         reason = reason or self.refused_ops.get(key)
         if reason is None and key not in self.forms:
@@ -337,6 +340,6 @@ def _has_no_tangent(y: Value) -> bool:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    """The end of an error message, which suggests the most similar names. Returns "" if no name is similar."""
+    """Returns the end of an error message, which suggests the most similar names, or "" if no name is similar."""
     matches = get_close_matches(name, names, 3, 0.8)
     return f"; did you mean {' or '.join(matches)}?" if matches else ""

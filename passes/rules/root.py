@@ -1,11 +1,11 @@
-"""Calls of functions whose results solve an equation, `tidu.root = @f`: f(x..., y...) = 0 defines y.
+"""Rules of calls of functions with `tidu.root = @f`, whose results y solve the equation f(x..., y...) = 0.
 
     y = call @solve (x)         ->      J dy = -(df/dx) dx,   J = df/dy, both at (x, y)
 
 This is the implicit function theorem. The derivative does not depend on how `@solve` finds y, and exists where J is
 regular. The columns of J are the JVPs of f for all basis vectors. A complex number counts as two real ones, because f
-need not be holomorphic. With `tidu.solver`, a Krylov method needs only products J v (`linear_solve.py`). All ops that
-the rule emits have rules, so both modes and every order follow.
+need not be holomorphic. If `tidu.solver` names a Krylov method, only products J v are computed (`linear_solve.py`). All
+ops that the rule emits have rules, so transposes and derivatives of higher order follow.
 
 Source: Blondel et al., "Efficient and Modular Implicit Differentiation" (2022).
 """
@@ -27,13 +27,13 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def by_root(b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph) -> list[Value | None]:
-    """The tangents of the results. They solve the linearized equation."""
+    """Returns the tangents of the results, which solve the linearized equation."""
     solver = solver_of(branches(b.view, op).graphs[0])
     if solver is not None and solver.method != LU:
         return root_by_krylov(b, op, dx, equation, solver)
     ys, operands = op.results, (*op.operands, *op.results)
     record = Branches(None, operands, tuple(range(len(operands))), (equation,), equation.name)
-    # The equation is linearized in x and y together, because a single call then returns all residuals.
+    # The equation is linearized in x and y together, so that a single call returns all residuals.
     linearized = linearized_graphs(b, record.graphs, [*dx, *ys])
     if any(not flag and not is_empty(y) for flag, y in zip(linearized.outputs, ys, strict=True)):
         raise unsupported("jvp", op, f"a residual of @{equation.name} does not depend on the results")

@@ -1,16 +1,16 @@
 """scatter: its body combines updates with elements of operands, at positions that are computed at run time.
 
-An update element that is out of range is dropped. If several updates have one position, the derivative depends on the
+An update element that is out of range is dropped. Updates collide if they have one position. The tangent depends on the
 body:
 
-    add, subtract           linear in operand and updates together
-    none ("set")            the tangent of the winning update, which a scatter of update numbers identifies
-    minimum, maximum        the mean of the tangents of all values that attain the result, the operand's included
-    multiply                linear in the operand; for active updates, products over collisions (scatter_product)
-    compares and selects    the tangent of the selected value, found by selecting numbers beside the values
-    any other               elementwise ops on whole tensors; if updates may collide, one window after the other
+    add, subtract           the same scatter of the tangents, because it is linear in operand and updates together
+    none ("set")            the tangent of the update that was written last, which a scatter of numbers identifies
+    minimum, maximum        the mean of the tangents of all values that attain the result, including the operand's
+    multiply                by the product rule; if updates may collide, with products of updates (scatter_product)
+    compares and selects    the tangent of the selected value, whose number is selected together with the value
+    any other               by applying the body to whole tensors, or window after window if updates may collide
 
-A scatter of several operands is treated as several scatters if their bodies are independent and of these kinds.
+A scatter of several operands is treated as several scatters if their bodies are independent and of the first 5 kinds.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _result(
 def _of_one(
     b: StablehloBuilder, op: Definition, kind: str | None, dx: Value | None, du: Value | None
 ) -> Value | None:
-    """The tangent of a scatter with one operand, mostly as a single scatter."""
+    """The tangent of a scatter with one operand, in most cases as a single scatter."""
     x, _, updates = op.operands
     if kind in (MINIMUM, MAXIMUM):
         return _extremum(b, op, dx, du)
@@ -100,9 +100,10 @@ def _of_one(
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """The transposes of the linear cases: add, subtract, and, under conditions, set and multiply.
+    """Transposes a linear scatter, and raises `Unsupported` for another.
 
-    Set requires that updates do not collide or are inactive. Multiply requires inactive updates.
+    Add and subtract are linear. Set is linear if updates do not collide or are inactive, and multiply if updates are
+    inactive.
     """
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands or promotes their element types")
@@ -119,11 +120,11 @@ def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active:
     raise unsupported("transpose", op, "it is not linear")
 
 
-# ---- bodies --------------------------------------------------------------------------------------------------
+# ---- kinds of bodies, and expansions -------------------------------------------------------------------------
 
 
 def kind(op: Definition, i: int) -> str | None:
-    """The op that combines an element of operand i with an update, or `SET`. None for any other body."""
+    """Returns the op that combines an element of operand i with an update, or `SET`, or None for any other body."""
     block, y = op.regions[0].blocks[0], returned(op)[i]
     count, arguments = len(op.results), list(block.arguments)
     of = [arguments[i], arguments[count + i]]
@@ -142,7 +143,7 @@ def _promotes(op: Definition) -> bool:
 
 
 def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Value]:
-    """The scatter on operands and updates that are converted to the element types of the body."""
+    """Emits the scatter of operands and updates that are converted to the element types of the body."""
     count = len(op.results)
     to = [element(y) for y in op.results]
     xs = [b.convert(x, t) for x, t in zip(operands[:count], to, strict=True)]
@@ -153,7 +154,7 @@ def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) ->
 def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
     """Applies the body to the updates and the elements at their positions. Updates must not collide.
 
-    In place of a dropped update, zero is combined with zero, so that no NaN arises; the result is dropped.
+    For a dropped update, combines zero with zero, so that no NaN arises; the result of this is dropped.
     """
     count = len(op.results)
     xs, us = operands[:count], operands[count + 1 :]
@@ -165,7 +166,7 @@ def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) 
 
 
 def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Value]:
-    """The scatter unrolled to one scatter per window, in row-major order of the indices."""
+    """Emits one scatter for each window, in row-major order. Raises `Unsupported` for more than `LONGEST` windows."""
     count = len(op.results)
     xs, indices, us = operands[:count], operands[count], operands[count + 1 :]
     of_indices, of_updates = free_dimensions(op)
@@ -183,25 +184,25 @@ def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value])
 
 
 def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence[int]) -> Value:
-    """The slice of v at the indices `at` of `dimensions`. These dimensions have size 1 in the slice."""
+    """Returns the slice of v at the indices `at` of `dimensions`, which have size 1 in the slice."""
     start, limit = [0] * rank(v), shape(v)
     for d, i in zip(dimensions, at, strict=True):
         start[d], limit[d] = i, i + 1
     return b.slice(v, start, limit, [1] * rank(v))
 
 
-# ---- bodies that are not linear ------------------------------------------------------------------------------
+# ---- tangents for bodies that are not linear -----------------------------------------------------------------
 
 
 def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Value, Value]:
-    """For each element, the number of the update that was written there last (0: none); and all updates' numbers."""
+    """Returns for each element the number of the update that was written there last, or 0; and all updates' numbers."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return scatter_like(b, op, none, numbers, None, False), numbers
 
 
 def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Value, Value]:
-    """Like `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
+    """Like `_numbered_updates`, for a body that selects. Emits the op with numbers as a further operand and update."""
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     operands = [*op.operands[:count], none, *op.operands[count:], numbers]
@@ -213,9 +214,9 @@ def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Va
 def _winner(
     b: StablehloBuilder, op: Definition, i: int, of: tuple[Value, Value], dx: Value | None, du: Value | None
 ) -> Value:
-    """For each element, the tangent of the update that was written there, or of the operand if none was.
+    """The tangent of each element: that of the update that was written there, or that of the operand if none was.
 
-    Numbers of updates are scattered in the same way as the updates, so a deterministic target picks the same winner.
+    The numbers of updates in `of` were scattered like the updates, so a deterministic target picks the same update.
     """
     (winners, numbers), x = of, op.operands[i]
     dy = b.zeros_like(x)

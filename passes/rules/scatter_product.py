@@ -1,7 +1,7 @@
-"""The product of all updates of a scatter that have one position, computed by ops with derivatives of every order.
+"""Multiplies, for each position, all updates of a scatter at this position, by ops with derivatives of every order.
 
 Updates are sorted by position, and prefix products multiply the updates of each position. The derivative in an update
-is then the product of the other updates. No division is needed, so the derivative is exact where factors are zero.
+is then the product of the other updates. No division is needed, so it is exact even where factors are zero.
 """
 
 import math
@@ -20,7 +20,7 @@ from tiduc.passes.rules.selection import take_elements
 
 
 def by_place(b: StablehloBuilder, op: Definition, updates: Value) -> Value:
-    """For each element of the operand, the product of the updates that land there; 1 if there is none."""
+    """Returns for each element of the operand the product of the updates at its position, or 1 if there is none."""
     x = op.operands[0]
     size, count = math.prod(shape(x)), math.prod(shape(updates))
     places = b.reshape(landed(b, op, count_from_one(b, x)), [count])
@@ -39,17 +39,17 @@ def by_place(b: StablehloBuilder, op: Definition, updates: Value) -> Value:
 
 
 def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Sequence[Value]:
-    """Combines two adjacent segments: pairs of a flag (does a run begin here?) and the product of the last run.
+    """Combines two adjacent segments of updates. A run is a sequence of updates with one position.
 
-    A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
-    propagate.
+    A segment is a pair: whether a run begins in it, and the product of the updates of its last run. A factor of another
+    run is replaced by 1 before the product, so that its infinities and NaNs do not propagate.
     """
     one = b.constant(1, u[1].type)
     return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
 
 
 def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Value, Value]:
-    """The integers `keys` in ascending order, and the original index of each."""
+    """Returns the integers `keys` in ascending order, and the original index of each."""
     where = b.iota(0, keys.type)
 
     def fill(region: ir.Region) -> None:
@@ -63,7 +63,7 @@ def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Value, Value]:
 
 
 def _differs(b: StablehloBuilder, v: Value, step: int) -> Value:
-    """Whether each element differs from the previous (step 1) or next element (step -1), or has no such element."""
+    """Whether each element differs from the previous (step 1) or next one (step -1). True if there is no such one."""
     count = shape(v)[0]
     low, high = max(step, 0), max(-step, 0)
     inner = b.slice(v, [high], [count - low], [1])

@@ -1,4 +1,4 @@
-"""Schur forms of complex matrices, a = z t z^H with t upper triangular; and related reductions, which are refused.
+"""Rule of Schur forms of complex matrices, a = z t z^H with t upper triangular. Refuses some related reductions.
 
 The tangent dz is chosen such that z^H dz has a zero diagonal. The derivative is therefore right for functions that do
 not depend on the phases of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these
@@ -42,7 +42,7 @@ refuse(
 
 @custom_call(*targets("gees"))
 def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dz = z x and dt = c + t x - x t, with c = z^H da z and x = y - y^H, where y is strictly lower triangular.
+    """dz = z x and dt = c + t x - x t. Here c = z^H da z, x = y - y^H, and y is strictly lower triangular.
 
     y follows from dt = 0 below the diagonal. Let p be the triangular matrix of eigenvectors of t, and m the strictly
     lower part of p^-1 y p. Below the diagonal, (p^-1 c p)_ij + (t_i - t_j) m_ij = 0, which gives m. Then y is the
@@ -74,7 +74,7 @@ def _solved(b: StablehloBuilder, p: Value, y: Value) -> Value:
 
 
 def _eigenvectors(b: StablehloBuilder, t: Value) -> Value:
-    """The eigenvectors of the upper triangular t, scaled to ones on the diagonal, by one batched solve.
+    """Returns the eigenvectors of the upper triangular t, with ones on the diagonal, computed by one batched solve.
 
     The matrix of the system for vector j is t - t_jj in the rows and columns before j, and the identity elsewhere.
     """

@@ -1,7 +1,7 @@
 """select_and_scatter: linear in the source if it adds. Otherwise, it is linearized as a scatter to selected elements.
 
-The selection has derivative zero. An active initial value enters each result once, as in XLA. In the
-reference interpreter, it enters once more for each source, which matters if it is not the identity.
+The derivative in the operand, which only selects positions, is zero. An active initial value enters each result once,
+as in XLA. StableHLO's reference interpreter combines it once more for each source element.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
 
 
 def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, init: Value) -> Value:
-    """Scatters each source into an array of initial values, to the element that the source's window selects."""
+    """Scatters each source element into an array of initial values, at the position that its window selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
     at = _selected(b, op)
@@ -56,7 +56,7 @@ def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, ini
 
 
 def _selected(b: StablehloBuilder, op: Definition) -> Value:
-    """The number of the element that each window selects. An empty window selects the number after the last element."""
+    """Returns the number of the element that each window selects, or the number of elements for an empty window."""
     x, in_body = op.operands[0], self_contained(op)
 
     def prefers(builder: Any, u: Any, v: Any) -> Any:

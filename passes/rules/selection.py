@@ -1,7 +1,7 @@
 """Finds the element that a reduction or sort selects, so that the result gets the tangent of that element.
 
-Elements are numbered in row-major order, and the op selects numbers together with values. An initial value, or the
-padding of a window, has the number after the last. Numbers have no derivative.
+Elements are numbered from 0 in row-major order, and the op selects numbers together with values. An initial value, or
+the padding of a window, has the number that follows the last element's. Numbers have no derivative.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,10 +30,10 @@ from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range
 
 EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
-"""The comparison that holds between the result of an extremum and each of its operands."""
+"""For each extremum, the comparison that holds between its result and each operand."""
 
 LONG = 32
-"""Longer windows are computed by doubling. Its work grows only with log(size), but has a larger constant factor."""
+"""Longer windows are combined from shorter ones. The work then grows only with log(size), but with a larger factor."""
 
 
 def is_identity(init: Value, reducer: str) -> bool:
@@ -42,7 +42,7 @@ def is_identity(init: Value, reducer: str) -> bool:
 
 
 def numbers(b: StablehloOps[V, Never], x: V) -> V:
-    """The row-major number of each element of x, as an array of x's shape."""
+    """Returns the row-major number of each element of x, as an array of x's shape."""
     count = product(shape(x))
     integer = ir.IntegerType.get_signless(32 if not isinstance(count, Size) and count < 2**31 - 1 else 64)
     line = with_element(with_shape(x.type, [count]), integer)
@@ -50,14 +50,14 @@ def numbers(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def none(b: StablehloOps[V, Never], x: Typed, at: Typed) -> V:
-    """A scalar number that stands for no element of x."""
+    """Returns a scalar of the type of `at`, the number that stands for no element of x."""
     count = product(shape(x))
     number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read a dynamic size
     return b.constant(number, with_shape(at.type, []))
 
 
 def even_share(b: StablehloBuilder, number: Value, like: Value) -> Value:
-    """1 / number, in the element type of `like`. This type need not be able to represent `number`."""
+    """Returns 1 / number in the element type of `like`, even if `number` itself is too large for this type."""
     number = b.convert(number, widened(element(like)))
     return b.convert(b.divide(b.constant(1, number), number), element(like))
 
@@ -68,9 +68,9 @@ def repeated(b: StablehloOps[V, Never], scalar: V, like: Typed) -> V:
 
 
 def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | None) -> Value:
-    """The elements of dx with the numbers `at`, or the scalar `otherwise` for a number that stands for no element.
+    """Returns the elements of dx with the numbers `at`, or the scalar `otherwise` for a number of no element.
 
-    `otherwise` is appended after the last element, so that every index is in range.
+    `otherwise` is appended after the last element, so that every number is in range. It is None if it is not needed.
     """
     count = product(shape(dx))
     flat = b.reshape(dx, [count])
@@ -84,7 +84,7 @@ def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | 
 
 
 def numbers_along(b: StablehloBuilder, x: Value, indices: Value, d: int) -> Value:
-    """The row-major (flat) indices of the elements of x at the given indices along dimension d."""
+    """Returns the row-major numbers of the elements of x at the given indices along dimension d."""
     number, sizes = numbers(b, x), shape(x)
     others = [n for i, n in enumerate(sizes) if i != d]
     first = b.slice(
@@ -96,7 +96,7 @@ def numbers_along(b: StablehloBuilder, x: Value, indices: Value, d: int) -> Valu
     return b.add(firsts, b.multiply(along, b.constant(prod(sizes[d + 1 :]), along)))
 
 
-# ---- one op that selects: max, min, or the select region of select_and_scatter ----------------------------
+# ---- windows that select an element by a comparison ---------------------------------------------------------
 
 
 def selected(
@@ -107,11 +107,11 @@ def selected(
     prefers: Callable[[Any, Any, Any], Any],
     in_body: bool = True,
 ) -> tuple[V, V]:
-    """The value and the number that each window over x selects. An empty window selects `init` and its number.
+    """Returns the value and the number that each window over x selects. An empty window selects `init` and its number.
 
-    `prefers(b, u, v)` says whether u is preferred to v, which comes later in row-major order. The body sorts its
-    arguments by number, so that the order in which a compiler combines elements does not matter. Without `in_body`,
-    `prefers` cannot be emitted in a body; then, and for long windows, its `b` is the builder of whole tensors.
+    `prefers(b, u, v)` emits whether u is preferred to v, which comes later in row-major order. The reduce_window's body
+    sorts its arguments by number, so that the order in which a compiler combines elements does not matter. If `in_body`
+    is false, `prefers` cannot be emitted in a body. Then, and for long windows, it is emitted on whole tensors.
     """
     at = numbers(b, x)
     if not in_body or max(window.sizes, default=0) > LONG:
@@ -138,7 +138,7 @@ def _selected_of_tensors(
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
 ) -> tuple[V, V]:
-    """Like `selected`, but by windows of doubling size, because the work of a reduce_window grows with the window."""
+    """Like `selected`, but combines windows of doubling size, by ops on whole tensors."""
 
     def combine(first: Sequence[V], second: Sequence[V]) -> Sequence[Any]:
         (u, m), (v, n) = first, second
@@ -151,7 +151,7 @@ def _selected_of_tensors(
     return value, at
 
 
-# ---- bodies that compare and select ------------------------------------------------------------------------
+# ---- reductions whose body selects one of its arguments ----------------------------------------------------
 
 
 def selects(op: Definition, result: int) -> bool:
@@ -177,9 +177,9 @@ def selects(op: Definition, result: int) -> bool:
 
 
 def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Value:
-    """The number that a reduce or reduce_window selects for `result`. The body must select `result` (`selects`).
+    """Returns the number of the element that a reduce or reduce_window selects for `result`, if `selects` is true.
 
-    The op is emitted again with the numbers as an additional operand. Its body selects numbers as it selects values.
+    Emits the op again with the numbers as a further operand. The new body selects numbers as it selects values.
     """
     count = len(op.results)
     x = op.operands[result]
@@ -191,7 +191,7 @@ def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Value:
 
 
 def numbering(b: StablehloBuilder, op: Definition, result: int, at: Value) -> Fill:
-    """A function that fills a region with the body of `op`, extended to select numbers in parallel."""
+    """Returns a function that fills a region with the body of `op`, extended to select numbers like `result`."""
     block, count = op.regions[0].blocks[0], len(op.results)
     definitions = {y: inner for inner in operations(block) for y in inner.results}
 

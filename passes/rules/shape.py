@@ -1,4 +1,4 @@
-"""Ops that move elements without changing them. They are linear, and are transposed to such ops and sums."""
+"""Rules of ops that move elements without changing them. They are linear; transposes consist of such ops and sums."""
 
 import functools
 from collections.abc import Sequence
@@ -33,7 +33,10 @@ def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Val
 def _folded(
     x_type: ir.RankedTensorType, y_type: ir.RankedTensorType, dimensions: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """To transpose a broadcast: the dimensions to sum over, the sizes after the sum, and a permutation to x's order."""
+    """Returns what transposes a broadcast: dimensions to sum over, sizes to reshape to, and a permutation to x's order.
+
+    The permutation is empty if the dimensions are in x's order already.
+    """
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
@@ -49,11 +52,11 @@ def unbroadcast(
     still: Sequence[int] = (),
     more: Sequence[int] = (),
 ) -> Value:
-    """The transpose of a broadcast with dynamic dimensions.
+    """Transposes a broadcast with dynamic dimensions: returns the cotangent of x.
 
-    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. Any other
-    dimension of n elements may be broadcast to m (n = 1) or not (n = m). It is reshaped to n and m / n, and summed over
-    m / n.
+    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. A dynamic
+    dimension of n elements may be broadcast to m (n = 1) or not (n = m). In ct, it is reshaped to n and m / n, and
+    summed over m / n.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
     groups: list[Any] = []
@@ -111,15 +114,17 @@ def unpadded(
     high: Sequence[int],
     interior: Sequence[int],
 ) -> list[Any]:
-    """The transpose of a pad.
+    """Transposes a pad: returns functions that emit the cotangents of the operand and of the padding value.
 
-    Element k of the operand is at low + k (interior + 1). Every other place holds the padding value.
+    Element k of the operand is at low + k (interior + 1). Every other element of the result is the padding value.
     """
     x, value = op.operands[:2]
 
     def of_operand() -> Value:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
-        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get zeros
+        if any(
+            isinstance(n, Size) or n < 0 for n in (*low, *high)
+        ):  # elements that a negative padding drops get 0
             none = [0] * rank(ct)
             cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
             start = none
@@ -135,7 +140,7 @@ def unpadded(
 
 
 def _ends(start: Sequence[Extent], counts: Sequence[Extent], steps: Sequence[Extent]) -> list[Extent]:
-    """The ends (exclusive) of slices with these starts, element counts and strides."""
+    """Returns the ends (exclusive) of a slice with these starts, element counts and strides, by dimension."""
     return [at + positive((n - 1) * by + 1) for at, n, by in zip(start, counts, steps, strict=True)]
 
 
@@ -158,7 +163,7 @@ def slice_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 def unsliced(
     b: StablehloBuilder, x: Value, ct: Value, start: Sequence[Extent], strides: Sequence[Extent]
 ) -> Value:
-    """The transpose of a slice: zeros before, between and after the elements of the slice."""
+    """Transposes a slice: pads the cotangent by zeros before, between and after the elements of the slice."""
     after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
     return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])
 

@@ -1,4 +1,4 @@
-"""Shardings: a constraint is linear, and its transpose is the same constraint on the cotangent.
+"""Rules of shardings. A sharding constraint is linear, and its transpose is the same constraint on the cotangent.
 
 A program may convert a whole array to parts on devices, as in JAX's `shard_map`; n devices may hold equal parts. The
 transpose of this conversion sums the cotangents of equal parts. A conversion from parts to the whole may use any of n
@@ -48,7 +48,7 @@ for _target in CONSTRAINTS:
 
 @linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
 def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """Returns the cotangent unchanged, because a program does not say where the operand was placed."""
+    """Returns the cotangent unchanged, because the op does not say in which memory the operand was."""
     return [ct]
 
 
@@ -73,7 +73,7 @@ def to_whole(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linear(f"{CUSTOM_CALL} @SPMDFullToShardShape", [0])
 def full_to_shard(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """Like `to_parts`. The preceding op holds the sharding of the whole."""
+    """Like `to_parts`, for XLA's syntax of shardings. The op that defines the operand has the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if (
         before is None
@@ -104,11 +104,11 @@ refuse(
     f"{CUSTOM_CALL} @xla.sdy.LocalToGlobalShape",
 )
 
-# ---- equal parts -------------------------------------------------------------------------------------------------
+# ---- groups of devices that hold equal parts ---------------------------------------------------------------------
 
 
 def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
-    """The sum of x over the devices of each group. Returns x itself if each group has one device."""
+    """Sums x over the devices of each group. Returns x itself if each group has one device."""
     if groups.shape[1] == 1:
         return x
     type_ = ir.RankedTensorType.get(groups.shape, ir.IntegerType.get_signless(64))
@@ -123,19 +123,19 @@ def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
 
 
 def share(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
-    """x divided by the number of devices in a group."""
+    """Divides x by the number of devices in a group."""
     count = groups.shape[1]
     return x if count == 1 else b.multiply(b.constant(1 / count, x), x)
 
 
 def shardy_holders(op: Definition) -> NDArray[np.int64]:
-    """The groups of devices with equal parts, one group per row, for a Shardy op."""
+    """Returns the groups of devices that hold equal parts, one group per row, for a Shardy op."""
     groups = op.attributes[HOLDERS]
     return np.array(list(groups), np.int64).reshape(groups.type.shape)
 
 
 def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDArray[np.int64]:
-    """The groups of devices with equal parts, one group per row, for a sharding in XLA's syntax."""
+    """Returns the groups of devices that hold equal parts, one group per row, for a sharding in XLA's syntax."""
     if sharding.value == "{replicated}" and PARTITIONS in b.view.module_attributes:
         return np.arange(partitions_in(b.view.module_attributes, op.location))[None]
     match = TILES.fullmatch(sharding.value)

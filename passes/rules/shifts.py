@@ -1,22 +1,22 @@
-"""Proves that the extrema that softmax and logsumexp subtract need no tangent: no requested output depends on them.
+"""Proves that a maximum that softmax or logsumexp subtracts needs no tangent, because no output depends on it.
 
     m = reduce max x;  e = exp(x - m);  p = e / sum e          dp / dx is right with dm = 0
 
-`cancels` proves this for the outputs of one `linearize`. Call the result of the reduce m, and let an output be y = Y(x,
-m), as if m were another input. The proof follows m through the scheduled ops, and finds a form for each value that
-depends on m, element by element:
+`cancels` proves this for the outputs of one run of the stage `linearize`. Call the result of the reduce m, and let an
+output be y = Y(x, m), as if m were another input. The proof follows m through the ops that are linearized, and finds a
+form for each value that depends on m. The form holds for each element:
 
     v + c m         such as x - m          sums and differences of such values; log(v exp(c m))
     v exp(c m)      such as exp(x - m)     products, quotients and sums along dimensions of such values
     v               such as e / sum e      where c is 0
 
 Here c is an integer, and v does not depend on m. The result of any other elementwise op, such as `select(is_finite m,
-m, 0)`, becomes another such input m'. If each output has the form v, then Y(x, m) is independent of m for all m.
+m, 0)`, is treated as another such input m'. If each output has the form v, then Y(x, m) is independent of m for all m.
 Therefore the partial derivatives of Y in m are 0, and dy = Y_x dx.
 
-The proof is about these outputs alone. An intermediate value such as e depends on m; if e is an output, the proof
-fails, and m gets a tangent. Nothing is recorded, so the argument holds for derivatives of higher order: the linear
-graph computes Y_x dx with or without dm, and the next `linearize` makes its own proof.
+The proof is about these outputs alone. An intermediate value such as e depends on m. If e is an output, the proof
+fails, and m gets a tangent. The result of the proof is not kept, so derivatives of higher order are right, too: the
+linear graph computes Y_x dx with or without dm, and the next run of `linearize` makes its own proof.
 """
 
 import heapq
@@ -36,7 +36,7 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class _Form:
-    """The form of a value: v + c m, or v exp(c m) if `exp`, where m is `shift`.
+    """The form of a value: v exp(c m) if `exp` is set, else v + c m. m is `shift`.
 
     Dimension i of m is dimension `along[i]` of the value; `along[i]` is None for size 1. Other dimensions repeat m.
     """
@@ -47,7 +47,7 @@ class _Form:
     exp: bool = False
 
     def placed(self, dimensions: Sequence[int] | Mapping[int, int]) -> "_Form":
-        """The form of a value in which dimension d of this value is dimension `dimensions[d]`."""
+        """Returns the form of a value in which dimension d of this form's value is dimension `dimensions[d]`."""
         return replace(self, along=tuple([None if d is None else dimensions[d] for d in self.along]))
 
 
@@ -55,7 +55,7 @@ _Forms = Sequence[_Form | None]
 
 
 def cancels(b: StablehloBuilder, m: Value) -> bool:
-    """Whether none of the outputs being linearized depends on m, the result of a scheduled op."""
+    """Whether the proof shows that no output being linearized depends on m, the result of one of the ops."""
     scheduled, readers = b.engine.scheduled, b.engine.readers
     forms: dict[Value, _Form] = {}
     waiting, seen = list[int](), set[int]()
@@ -71,7 +71,9 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
     if m not in readers or is_dynamic(m.type) or not follow(m, _unshifted(m)):
         return False
     while waiting:
-        op = scheduled[heapq.heappop(waiting)]  # all operands that depend on m have forms
+        op = scheduled[
+            heapq.heappop(waiting)
+        ]  # ops come in order, so the operands that depend on m have forms
         form = _form(op, forms)
         if form is None or (form.c and not follow(op.result, form)):
             return False
@@ -79,14 +81,14 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
 
 
 def _unshifted(x: Value) -> _Form:
-    """The form of a value that the proof treats as the input m: 0 + 1 m, along all dimensions of the value."""
+    """Returns the form of a value that the proof treats as the input m: 0 + 1 m, along all dimensions of the value."""
     return _Form(x, tuple([None if size == 1 else d for d, size in enumerate(shape(x))]))
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result. Returns None if no form is known. c is 0 if the result does not depend on m.
+    """Returns the form of an op's only result, with c = 0 if the result does not depend on m. None if no form is known.
 
-    Values of dynamic shape have no form, since their sizes may be 1.
+    Values of dynamic shape have no form, because their sizes may be 1.
     """
     if len(op.results) != 1 or is_dynamic(op.result.type) or any(x in forms for x in op.captures):
         return None
@@ -96,7 +98,7 @@ def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
     return _unshifted(op.result) if form is None and op.name in ELEMENTWISE else form
 
 
-# ---- ops ---------------------------------------------------------------------------------------------------
+# ---- the form of an op's result, from the forms of its operands ---------------------------------------------
 
 
 def _sum(forms: _Forms, sign: int) -> _Form | None:
@@ -112,7 +114,7 @@ def _sum(forms: _Forms, sign: int) -> _Form | None:
 
 
 def _product(forms: _Forms, sign: int) -> _Form | None:
-    """The form of x y, or of x / y if the sign is -1."""
+    """The form of x y or, if the sign is -1, of x / y. None if no form is known."""
     x, y = forms
     one = x or y
     if one is None or not one.exp:
@@ -176,7 +178,7 @@ def _converted(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _compared(op: Definition, forms: _Forms) -> _Form | None:
-    """The form of a comparison of v exp(c m) with 0. The result does not depend on m."""
+    """The form of a comparison of v exp(c m) with 0, which does not depend on m. None for another comparison."""
     for x, other in (forms, forms[::-1]):
         if x is not None and x.exp and other is None and 0 in map(splat, op.operands):
             return replace(x, c=0)
@@ -216,4 +218,4 @@ _RULES: dict[str, Callable[[Definition, _Forms], _Form | None]] = {
     "stablehlo.subtract": lambda op, forms: _sum(forms, -1),
     "stablehlo.transpose": _transposed,
 }
-"""The rules of forms, by op: (op, forms of its operands) -> form of its result."""
+"""Maps ops to functions (op, forms of its operands) -> form of its result. A form is None for operands without m."""
