@@ -195,9 +195,7 @@ class _Hoisting:
         self.waiting: list[list[int]] = [[] for _ in base]  # for each op, the groups that wait for it
         self.readers = [0] * count  # for each op, the number of groups that read it and have not run
         self.sum = [0] * count  # for each op, the sum of the numbers of these groups
-        self.reads: list[Iterable[int]] = [
-            ()
-        ] * count  # for each group, the ops of other groups that it reads
+        self.reads: list[Iterable[int]] = [()] * count  # for each group, the other groups' ops that it reads
         for g, members in self.members.items():
             needed, reads = set(model.needs[g]), model.reads[g]
             if len(members) > 1:

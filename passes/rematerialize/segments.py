@@ -72,9 +72,7 @@ class Segments:
         A value belongs to the smallest segment that contains its readers before the peak. Values that cross cuts of the
         last segments are not recomputed, because their first run is right before the peak.
         """
-        cuts: dict[
-            int, Segment
-        ] = {}  # maps the place of each cut to the segment that it divides; parents first
+        cuts: dict[int, Segment] = {}  # maps each cut to the segment that it divides, outer segments first
         stack = [(0, self.peak, memory)]
         while stack:
             first, end, bytes_ = stack.pop()

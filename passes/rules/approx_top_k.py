@@ -1,9 +1,8 @@
 """Rules of ApproxTopK, which JAX exports for `approx_max_k` and `approx_min_k`, and of PartialReduce, its TPU form.
 
 The operands are values, their indices, an initial value, and an initial index. The results are values among the
-greatest (or least) along a dimension, and their indices. If fewer values are selected than the results have elements,
-the rest are initial values. The dynamic call has three more operands: the number of selected values, and the shapes of
-the results.
+greatest (or least) along a dimension, and their indices. If fewer values are selected than results have elements, the
+rest are initial values. The dynamic call has three more operands: the number of values, and the shapes of the results.
 """
 
 import json
@@ -66,7 +65,6 @@ def _agree(op: Definition, d: int) -> bool:
 
 
 def _is_iota(d: Definition | None, dimension: int) -> bool:
-    """Whether the op is an iota along the dimension."""
     if d is None or d.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):
         return False
     return bool(d.attributes["iota_dimension"].value == dimension)

@@ -118,9 +118,7 @@ def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
-@linear(
-    "stablehlo.reduce_precision", [0]
-)  # as in JAX, rounding counts as linear, so the tangents are rounded, too
+@linear("stablehlo.reduce_precision", [0])  # as in JAX, rounding counts as linear
 def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return list(b.reapply(op, {0: ct}))
 
@@ -138,9 +136,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, dx[0], second)]
 
 
-@linearize(
-    "stablehlo.select"
-)  # not `linear`, because a select of NaN after a failed call needs another tangent
+@linearize("stablehlo.select")  # not `linear`, because two kinds of selects need other tangents
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the chosen operand, except in two cases.
 

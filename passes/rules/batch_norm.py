@@ -62,8 +62,7 @@ def gradient(
 ) -> tuple[V, V, V]:
     """The gradients toward x, scale and offset, for the cotangent ct.
 
-    Let u = (x - mean) / deviation, and let each feature have n elements. The gradients are then
-    scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), and sum ct.
+    They are scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct, for u = (x - mean) / deviation.
     """
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))

@@ -5,7 +5,7 @@
 
 A function with a custom derivative (`tidu.jvp`, `tidu.vjp`) uses that derivative instead of its ops' derivatives:
 
-    y = call @f (x)             ->   JVP @g:  dy is the tangent of the second half of call @g (x, 0), along dx
+    y = call @f (x)             ->   JVP @g:  dy is the tangent, along dx, of the second half of call @g (x, 0)
                                      VJP @g:  dy = call_vjp @g (x, dx), which transposes to cx = call @g (x, cy)
 
 The first operand of a branch (`case`, `if`) is an index. The linear branch reads only residuals of the selected branch.
@@ -70,7 +70,8 @@ class LinearizedCall:
 class TransposedCall:
     """The transposed graphs, which take cotangents and the primal values that the linear graphs read.
 
-    `outputs` flags the active arguments that get a cotangent, and `masks` those that also get a mask of the cotangent.
+    `outputs` flags the active arguments that get a cotangent, and `masks` those that also get a predicate: where it is
+    false, the cotangent is zero.
     """
 
     graphs: tuple[Graph, ...]
@@ -204,8 +205,7 @@ def _extended(
 def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> list[Value | None]:
     """The tangents from a custom JVP, (x..., dx...) -> (y..., dy...).
 
-    The rule linearizes the JVP at dx = 0, along the tangents. Because a JVP is linear in dx, the tangents of its
-    results dy are then the tangents of y. Raises `Unsupported` if the JVP is not linear.
+    They are the tangents of the JVP's results dy at dx = 0, because a JVP is linear in dx; `Unsupported` if it is not.
     """
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]

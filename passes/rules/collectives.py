@@ -2,8 +2,7 @@
 
 Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs. The
 inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. The emitted ops
-have the groups, the channel and the device ids of the differentiated op. They may share its channel, because a channel
-only says how groups are read.
+have the groups, channel and device ids of the op. They may share its channel, because it only says how to read groups.
 
 Source: the StableHLO specification, "Distribution".
 """

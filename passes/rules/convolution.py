@@ -68,9 +68,7 @@ def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target
         return x
     sizes = shape(x)
     split = [*sizes[:source], groups, sizes[source] // groups, *sizes[source + 1 :]]
-    order = [
-        d if d < source else d + 1 for d in range(len(sizes))
-    ]  # where the reshaped array has x's dimensions
+    order = [d if d < source else d + 1 for d in range(len(sizes))]  # x's dimensions after the reshape
     order[source] = source + 1
     order.insert(target, source)
     moved = b.transpose(b.reshape(x, split), order)

@@ -55,9 +55,8 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAtt
 def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Value:
     """Returns the largest difference at which two eigenvalues or singular values of a matrix count as equal.
 
-    `w` has the values of each matrix. The difference is `EQUAL_WITHIN` units in the last place of the largest value. By
-    default it is 8 sqrt(n) units for n values. Equal values from LAPACK differed by up to 7 units for 5 values, and by
-    31 for 200.
+    `w` has the values. The difference is `EQUAL_WITHIN` units in the last place of the largest value, by default
+    8 sqrt(n) for n values. Equal values from LAPACK differed by up to 7 units for 5 values, and by 31 for 200.
     """
     ulps = 8 * math.sqrt(shape(w)[-1])
     if EQUAL_WITHIN in op.attributes:

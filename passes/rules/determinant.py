@@ -63,10 +63,7 @@ MOST_STEPS = 64
 
 
 def sizes_of_pivots(op: AnyOp) -> Typed | None:
-    """Returns |d| if a select is the logarithm of a determinant's absolute value, else None.
-
-    The last dimension of d lists the pivots of a matrix.
-    """
+    """Returns |d| (pivots along the last dimension) if a select is the logarithm `low` of the formula, else None."""
     is_singular, low, total = op.operands
     if not is_lowest(low):
         return None
@@ -106,10 +103,7 @@ def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None
 
 
 def determinant(op: Definition, has_tangent: Callable[[Value], bool]) -> tuple[Value, Value, Value] | None:
-    """Returns the parts of a product that is a determinant, or None for another product.
-
-    The parts are whether the matrix is singular, the sign s, and the absolute values |d| of the pivots.
-    """
+    """Returns whether the matrix is singular, the sign s, and |d|, if a product is a determinant `det`, else None."""
     for sign, size in (op.operands, op.operands[::-1]):
         power = defined_by(size, "stablehlo.exponential")
         low = None if power is None else defined_by(power.operands[0], SELECT)

@@ -121,9 +121,8 @@ def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -
 def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
     """dv = u - v diag(c) with u = v (f p), where f is `inverses`. c makes dv keep the normalization of the vectors.
 
-    The real part of c keeps each vector's length, and the imaginary part keeps its largest component real. If several
-    components are largest, c removes the mean of their phase changes. Tangents of vectors of equal eigenvalues, where f
-    is zero, are not finite.
+    Re c keeps each vector's length, and Im c keeps its largest component real, or the mean phase of several largest
+    components. Tangents of vectors of equal eigenvalues, where f is zero, are not finite.
     """
     u = matrix_product(b, v, b.multiply(inverses, p))
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
@@ -175,8 +174,7 @@ def _inverse(b: StablehloBuilder, v: Value) -> tuple[Value, Value]:
 def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Value:
     """Converts the packed eigenvectors of a real matrix to complex ones. Returns complex v unchanged.
 
-    For a pair of conjugate eigenvectors, one column of v has their real part, and the next column has the imaginary
-    part of the first vector, that of the eigenvalue with Im w > 0.
+    Of two conjugate vectors, the first with Im w > 0, v has the real part and then the imaginary part of the first.
     """
     if is_complex(v):
         return v

@@ -74,9 +74,7 @@ def ordered(b: StablehloBuilder, x: Value, y: Value, direction: str) -> Value:
 
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
 elementwise("stablehlo.exponential", lambda b, x, y: y)
-elementwise(
-    "stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x)
-)  # not y + 1, which is 0 at x = -40
+elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 loses digits
 elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y), y)))
 elementwise("stablehlo.rsqrt", lambda b, x, y: b.divide(times(b, -0.5, y), x))
 elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))

@@ -40,9 +40,7 @@ def gathered(b: StablehloBuilder, op: Definition, ct: Value, sizes: Sequence[Ext
     )
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
-    sorted_ = is_sorted(op) and (
-        inside is indices or len(last) == 1
-    )  # clamping index vectors may break their order
+    sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # clamped vectors may be unsorted
     inside = signed(b, inside, last)
     return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 

@@ -7,9 +7,8 @@ Q1 = V U, so their tangents are those of LU factors.
 
 If a column depends linearly on the columns before it, up to rounding, no derivative is finite; R1 is replaced by NaN.
 
-If a column has only zeros below the diagonal, its reflector is the identity and its tau is zero. This always holds for
-the column whose diagonal entry is in the last row of a real matrix. For other columns, the reflector is discontinuous
-at such a matrix, and dtau is NaN.
+If a column has only zeros below the diagonal, its reflector is the identity and its tau is zero. This always holds in
+the last row of a real matrix. In other rows, the reflector is discontinuous at such a matrix, and dtau is NaN.
 
 Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in
 optimum experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation

@@ -25,10 +25,7 @@ class Hoisted:
 
 
 class LentSplit(Protocol):
-    """A linearized closed graph: its linear graph, and the primal values that the linear graph reads.
-
-    `engine/split.py` implements it.
-    """
+    """A linearized closed graph: a linear graph, and the primal values that it reads. See `engine/split.py`."""
 
     @property
     def primal(self) -> Graph: ...

@@ -2,9 +2,8 @@
 
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
-`@A` is linear in x. The attribute `tidu.transpose_solve` names the function that solves the transposed system; for a
-symmetric A, it names `@solve` itself. Without this attribute, a Krylov method solves the transposed system: the method
-that `tidu.solver` names, or GMRES.
+`@A` is linear in x. `tidu.transpose_solve` names the function that solves the transposed system; for a symmetric A, it
+is `@solve` itself. Without `tidu.transpose_solve`, the Krylov method that `tidu.solver` names, or GMRES, solves it.
 """
 
 from collections.abc import Sequence
@@ -38,10 +37,7 @@ _TRANSPOSES = Cache[Graph, Graph]()
 def root_by_krylov(
     b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph, solver: Solver
 ) -> list[Value | None]:
-    """Returns the tangents of the results y of a function with `tidu.root`, which solve f(x..., y...) = 0.
-
-    `equation` is f. The Krylov method `solver` solves the linearized equation.
-    """
+    """Returns the tangents of y, where `equation` is f(x..., y...) = 0. `solver` solves the linearized equation."""
     ys, operands = op.results, (*op.operands, *op.results)
     record = Branches(None, operands, tuple(range(len(operands))), (equation,), equation.name)
     of_x = linearized_tangents(b, record, [*dx, *([None] * len(ys))])

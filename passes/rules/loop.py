@@ -53,8 +53,8 @@ class TransposedLoop:
     """The body of a transposed loop. `body` is None if no operand gets a cotangent.
 
     `outputs` flags the outputs of the linear body that have cotangents, and `operands` the operands that get
-    cotangents. For each loop invariant whose cotangent has a mask (a predicate, false where a mask makes the cotangent
-    zero), `masks` has the operand's index and the mask's type.
+    cotangents. For a loop invariant whose cotangent has a mask (false where the cotangent is zero), `masks` has the
+    operand's index and the mask's type.
     """
 
     body: Graph | None
@@ -137,8 +137,7 @@ def _elements(parts: LentSplit, record: Loop) -> list[int]:
 def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> LinearizedLoop:
     """Linearizes the body of a loop.
 
-    A loop-carried value is active if its initial value is active, or its next value depends on an active value. The
-    body is split again until no more loop-carried values become active.
+    A loop-carried value is active if its initial value is, or if its next value depends on an active value.
     """
     engine: Linearizing = b.engine
     n, m = len(record.inits), len(record.sequences)

@@ -82,7 +82,6 @@ def _precision(op: Definition) -> dict[str, ir.ArrayAttr]:
 
 
 def _running_sums(b: StablehloBuilder, sizes: Value) -> Value:
-    """The running sums of the sizes: the row after each group."""
     square = with_shape(sizes.type, [*shape(sizes), *shape(sizes)])
     up_to = b.compare(b.iota(1, square), b.iota(0, square), "LE")
     return b.reduce_sum(b.select(up_to, b.broadcast_in_dim(sizes, [1], square), b.zero(square)), [1])

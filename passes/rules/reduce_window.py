@@ -114,7 +114,6 @@ def _extremum_in_tiles(b: StablehloBuilder, x: Value, y: Value, window: Window, 
 
 
 def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """The tangent of the element that the body selects."""
     return _from(b, op, i, selected_by(b, op, i), dx, dinit)
 
 
@@ -127,10 +126,7 @@ def _from(
     dinit: Value | None,
     holes: bool = True,
 ) -> Value:
-    """The tangents of the elements with the numbers `at`, or of the initial value where a window selects it.
-
-    Without `holes`, no window selects the initial value.
-    """
+    """The tangents of the elements with the numbers `at`, or (if `holes`) of the initial value where it is selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
     return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
@@ -149,9 +145,7 @@ def reduce_window_transpose(
             return None
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
-        if (
-            back.cumulative(shape(ct[i])) is not None
-        ):  # compilers recognize cumulative sums if the op itself pads
+        if back.cumulative(shape(ct[i])) is not None:  # compilers recognize this op as a cumulative sum
             return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]

@@ -94,9 +94,7 @@ class OpSet:
     inherited: set[str] = field(default_factory=set)  # names that may be declared once more
     lowerings: dict[str, Lowering] = field(default_factory=dict)
     dialects: set[str] = field(default_factory=set)  # the dialects of the declared ops
-    callees: dict[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # maps OP to the names NAME of "OP @NAME"
+    callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # maps OP to each NAME of "OP @NAME"
     complete: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 

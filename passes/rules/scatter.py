@@ -102,8 +102,7 @@ def _of_one(
 def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     """Transposes a linear scatter, and raises `Unsupported` for another.
 
-    Add and subtract are linear. Set is linear if updates do not collide or are inactive, and multiply if updates are
-    inactive.
+    Add and subtract are linear, set if updates do not collide or are inactive, and multiply if updates are inactive.
     """
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands or promotes their element types")

@@ -33,10 +33,7 @@ def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Val
 def _folded(
     x_type: ir.RankedTensorType, y_type: ir.RankedTensorType, dimensions: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Returns what transposes a broadcast: dimensions to sum over, sizes to reshape to, and a permutation to x's order.
-
-    The permutation is empty if the dimensions are in x's order already.
-    """
+    """Returns dimensions to sum over, sizes to reshape to, and a permutation (or ()) that transpose a broadcast."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
@@ -122,9 +119,7 @@ def unpadded(
 
     def of_operand() -> Value:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
-        if any(
-            isinstance(n, Size) or n < 0 for n in (*low, *high)
-        ):  # elements that a negative padding drops get 0
+        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # elements that the pad drops get 0
             none = [0] * rank(ct)
             cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
             start = none

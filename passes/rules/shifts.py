@@ -71,9 +71,7 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
     if m not in readers or is_dynamic(m.type) or not follow(m, _unshifted(m)):
         return False
     while waiting:
-        op = scheduled[
-            heapq.heappop(waiting)
-        ]  # ops come in order, so the operands that depend on m have forms
+        op = scheduled[heapq.heappop(waiting)]  # each operand that depends on m already has a form
         form = _form(op, forms)
         if form is None or (form.c and not follow(op.result, form)):
             return False
