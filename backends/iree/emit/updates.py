@@ -60,9 +60,11 @@ def is_carry(x: IrValue) -> bool:
     return is_carried and all(size_in_bits(y) == size_in_bits(x) for y in values)
 
 
-def may_be_carry(x: IrValue) -> bool:
-    """Whether IREE may find, after it has folded ops, that x is a loop-carried value or a view of all its elements."""
+def may_fold_to_carry(x: IrValue) -> bool:
+    """Whether x may become a loop-carried value, or a view of all its elements, when IREE folds ops.
 
+    Unlike `may_be_carry` for the forms of loops, this does not follow ops that IREE computes in place of an operand.
+    """
     return any(is_carry(y) for y in reached([x], _may_fold_to))
 
 

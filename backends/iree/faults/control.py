@@ -9,7 +9,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import CALLS, Emitter, legalize
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.updates import copied, is_table, may_be_carry
+from tiduc.backends.iree.emit.updates import copied, is_table, may_fold_to_carry
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.facts.lapack import check_call
 from tiduc.dialect.graph.dependences import behind, reached, read_by
@@ -120,7 +120,7 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     For dynamic shapes, replaces the barrier by one that tells IREE the sizes of its results. Returns None otherwise.
     """
     for i, x in enumerate(list(op.operands)):
-        if list(op.results[i].uses) and may_be_carry(x):
+        if list(op.results[i].uses) and may_fold_to_carry(x):
             op.operands[i] = copied(b, x)
     return behind_barrier(b, *op.operands) if has_dynamic_shape(op) else None
 

@@ -19,7 +19,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, Pattern, is_unsigned, replace_uses, rewrite, signless
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.emit.sizes import RunTimeSize
-from tiduc.backends.iree.emit.updates import copied, may_be_carry, updates_between
+from tiduc.backends.iree.emit.updates import copied, may_fold_to_carry, updates_between
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
@@ -161,7 +161,7 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
     if not outside:
         return
     # IREE may not wait for a loop-carried value that a barrier reads (`optimization_barrier` in faults/control.py).
-    awaited = [copied(b, x) if may_be_carry(x) else x for x in outside]
+    awaited = [copied(b, x) if may_fold_to_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
     for inner in outer_first(loop):
         for i, x in enumerate(inner.operands):
