@@ -141,9 +141,8 @@ def parse_array(
             raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
         if values.strip() in ("zeros", "random") and None in type.shape:
             raise ValueError(f"{type} has a dynamic dimension: write the type with all sizes")
-        drawn = (
-            16 if values.strip() == "random" else 0
-        )  # additional bytes per element while numbers are drawn
+        # Drawing numbers takes additional bytes per element.
+        drawn = 16 if values.strip() == "random" else 0
         check_room(math.prod(_sizes(type)) * (type.dtype.itemsize + drawn), room)
         if values.strip() == "zeros":
             return np.zeros(_sizes(type), type.dtype)

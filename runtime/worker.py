@@ -92,9 +92,8 @@ class Worker:
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """Starts the process, which imports these modules before its first call."""
         self._socket, theirs = socket.socketpair()
-        end, self._life = (
-            os.pipe()
-        )  # nothing is written; end of file tells the worker that this process has ended
+        # Nothing is written; end of file tells the worker that this process has ended.
+        end, self._life = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         self._file = self._socket.makefile("rwb")
         program = _PROGRAM.format(path=sys.path, call=theirs.fileno(), life=end, modules=list(modules))

@@ -93,9 +93,8 @@ def _text_of(folder: str, phase: str) -> str:
 def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
     """Reads a program's dispatches from two texts: `formed` has their ops, `scheduled` has their order and kernels."""
     with iree_ir.Context() as context:
-        first, second = (
-            iree_ir.Module.parse(text, context) for text in (formed, scheduled)
-        )  # without these references, the modules would be freed while their ops are read
+        # Without these references, the modules would be freed while their ops are read.
+        first, second = (iree_ir.Module.parse(text, context) for text in (formed, scheduled))
         formed_at: dict[str, list[_Formed]] = {}
         for op in _found(first, _REGIONS):
             inside = [inner for inner in of_host(op) if inner.name not in _SHARED]

@@ -30,9 +30,8 @@ class ValueNumbers:
             outputs = [y for y in graph.outputs if y is not None]
             for op in view.schedule(outputs, graph.inputs.values()):
                 operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-                if (
-                    self._copied and op.name in self._stateful
-                ):  # copies of one op share one dictionary of attributes
+                # Copies of one op share one dictionary of attributes.
+                if self._copied and op.name in self._stateful:
                     results = self._copies.setdefault((op.name, id(op.given), operands), op).results
                 else:
                     results = self._table.results(op, operands, captures)

@@ -114,9 +114,8 @@ class Series:
         self.extend([source], last + 1)
         for k in range(len(found), last + 1):
             value = self.at(source, k + 1)
-            if (
-                value is None and not k and is_dynamic(x.type)
-            ):  # zeros of higher orders get their sizes from this value
+            # Zeros of higher orders get their sizes from this value.
+            if value is None and not k and is_dynamic(x.type):
                 value = self.dense(source, k + 1)
             found.append(self._scaled(value, k + 1) if is_derivative else value)
 

@@ -234,9 +234,8 @@ def test_kinds_of_files(name: str, kind: str, folder: Path) -> None:
         pytest.importorskip("torch")
     to = ["-o", f"{kind}.{name}"] if name in WRITERS else []
     ended = run(folder, name, kind, *FURTHER.get(name, "").split(), *to)
-    if (
-        name == "export"
-    ):  # the function has no weights; `test_shipments.py` and `test_shipments_torch.py` export weights
+    # The function has no weights; `test_shipments.py` and `test_shipments_torch.py` export weights.
+    if name == "export":
         assert ended.returncode == 1 and b"the model has no weights" in ended.stderr, ended.stderr.decode()
     else:
         assert ended.returncode == 0, ended.stderr.decode()

@@ -154,9 +154,8 @@ def test_checkpoints_are_few() -> None:
     assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # ten checkpoints, and an unused row
     assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the residuals of one segment
     text = grad(*counted(100), "log")
-    assert (
-        not stacks(text, 100) and "tensor<9x3xf64>" in text
-    )  # a checkpoint of the start, one for each bisection, and an unused row
+    # The rows are a checkpoint of the start, one for each bisection, and an unused row.
+    assert not stacks(text, 100) and "tensor<9x3xf64>" in text
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8])

@@ -151,9 +151,8 @@ def test_steps_differ(dropouts: Any) -> None:
     """
     x = np.ones(4, np.float32)
     u = np.array([dropouts(x, seed(step=k)) for k in range(1000)])
-    assert (
-        len(np.unique(u[:, :, 0])) > 1995 and len(np.unique(u)) > 7980
-    )  # few of 2^23 numbers are drawn twice
+    # Few of 2^23 numbers are drawn twice.
+    assert len(np.unique(u[:, :, 0])) > 1995 and len(np.unique(u)) > 7980
     assert abs(u.mean() - 0.5) < 4 / np.sqrt(12 * u.size) and abs(u.var() * 12 - 1) < 4 * np.sqrt(
         0.8 / u.size
     )

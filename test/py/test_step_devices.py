@@ -146,9 +146,8 @@ def test_a_library_for_android_links(tmp_path: Path) -> None:
         pytest.skip("aarch64-linux-gnu-objdump is not installed")
     build_digits(tmp_path, "aarch64-android")
     compiler = sys.executable, "-m", "ziglang", "cc", "--target=aarch64-linux-android"
-    headers = (
-        Path(ziglang.__file__).parent / "lib" / "libc" / "include"
-    )  # musl's headers, because zig has none of Android
+    # The headers are those of musl, because zig has none of Android.
+    headers = Path(ziglang.__file__).parent / "lib" / "libc" / "include"
     paths = [f"-isystem{headers / name}" for name in ("aarch64-linux-musl", "generic-musl")]
     run = partial(subprocess.run, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True)
     run(

@@ -200,9 +200,8 @@ def _but_seeds(
     """Returns the arrays of all inputs except seeds. Returns None unless `texts` gives exactly these inputs."""
     try:
         given = arguments(texts, plain, seed, mapped)
-    except (
-        InputError
-    ):  # raised, for example, if a text also gives the seed, so that there is one array too many
+    # Raised, for example, if a text also gives the seed, so that there is one array too many.
+    except InputError:
         return None
     return given if len(given) == len(plain) else None
 

@@ -42,9 +42,8 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     Returns None for f64 and complex types.
     """
     given = op.operands[0]
-    if (
-        not is_float(given) or bits(given) == 64
-    ):  # CUDA and HIP have accurate functions of f64; SPIR-V has none.
+    # CUDA and HIP have accurate functions of f64; SPIR-V has none.
+    if not is_float(given) or bits(given) == 64:
         return None
     x = b.convert(given, ir.F32Type.get())
     r, quarter = _reduced(b, x)

@@ -139,9 +139,8 @@ def _check(
     results.
     """
     floats = [y for y in primal if y.dtype.kind in "fc"]
-    rounding = (
-        0 if chosen(str(program)) is None else 1e-13
-    )  # a compiler may round the primal outputs differently in a derivative
+    # A compiler may round the primal outputs differently in a derivative.
+    rounding = 0 if chosen(str(program)) is None else 1e-13
     label = f"{order}, wrt {wrt}"
     dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in floats]
     forward, backward = program.jvp(list(wrt)), program.vjp(list(wrt))
