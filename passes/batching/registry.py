@@ -61,7 +61,7 @@ class Batching:
       output: True if it must be batched, False if it depends on no batched input, None if either is allowed.
     - `inline` copies the ops that compute given values.
     - `builder` makes a builder of a private graph.
-    - `stateful` has the names of ops with a state. These cannot run once per example.
+    - `stateful` has the names of ops with a state. Such ops cannot run once per example.
     """
 
     size: int

@@ -164,7 +164,7 @@ def _full_dimensions(spread: IrOp) -> dict[int, int]:
 
 
 def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
-    """Emits the product with fewer batches. Those along which the second operand is repeated become rows of the first.
+    """Emits the product with fewer batches. Batches along which the second operand repeats become rows of the first.
 
     Returns None if the second operand is not repeated or if a shape is dynamic. Also returns None if the order of the
     result's dimensions would change.

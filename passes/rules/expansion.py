@@ -15,7 +15,7 @@ def expanded(
 ) -> list[Value | None]:
     """Returns the tangents of the results of `build(*operands)`, given the tangents of the operands.
 
-    `build` emits primal ops. Those that no tangent reads are dead, and a later pass (`materialize_merge`) removes them.
+    `build` emits primal ops. Ops that no tangent reads are dead, and a later pass (`materialize_merge`) removes them.
     """
     before = len(b.graph.definitions)
     results = build(*operands)

@@ -77,7 +77,7 @@ class Plan:
     def members(self, cluster: Cluster) -> list[Member]:
         """The members (each is the ops of one call site) whose iterations run in the cluster's loop.
 
-        Those that are recomputed for the cluster come first.
+        Members that are recomputed for the cluster come first.
         """
         return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 

@@ -1,7 +1,7 @@
 """Times gradients of randomly drawn architectures: python test/bench/drawn.py [--help]
 
-The seed, by default the date, determines the architectures, so that nobody can tune kernels for this benchmark. They
-are architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
+The seed, by default the date, determines the architectures, so that kernels cannot be tuned for this benchmark. It
+draws architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
 and numbers of layers. The seed also determines the height and width of images and the length of texts. The gradient of
 a scalar with respect to all weights, in f32 and on one thread, is measured as in `real_sizes.py`. Each architecture
 runs in a separate process. The journal has a line for each architecture of all runs. With --write, a table of the

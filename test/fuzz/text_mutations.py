@@ -28,7 +28,7 @@ _VALUE = re.compile(r"%[\w$-]+(?:#\d+)?")
 
 
 class Source:
-    """What mutations need besides the text: a random generator, and the texts of other files."""
+    """The inputs of mutations besides the text: a random generator, and the texts of other files."""
 
     def __init__(self, draw: Random, texts: Sequence[str]) -> None:
         self.draw, self.texts = draw, texts

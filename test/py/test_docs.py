@@ -1,6 +1,6 @@
 """Tests the documentation pages: generated pages are up to date, links have targets, and code blocks run.
 
-What is tested of a code block depends on its language:
+The language of a code block determines the test:
 
 sh       The commands must succeed. Each page has its own directory, which contains `examples`. `tiduc` runs in forks of
          one process, as in the lit tests.

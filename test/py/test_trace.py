@@ -105,7 +105,7 @@ def nested(x: np.ndarray[Any, Any], n: int) -> tuple[dict[str, Any], dict[str, A
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_values_and_cotangents_of_branches(taken: bool) -> None:
-    """The ops of the branch that ran have values and cotangents. Those of the other branch are reported as not run."""
+    """The ops of the branch that ran have values and cotangents. Ops of the other branch are reported as not run."""
     x = np.array([0.5, -1.0, 2.0])
     got = of(BRANCHES, x, np.array(taken), derivative="vjp")
     rows = {row.name: row for row in got.rows}

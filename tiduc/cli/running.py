@@ -90,7 +90,7 @@ def _run(
 ) -> int:
     """Run a program, or a module that 'tiduc compile' wrote, on arrays.
 
-    Results are printed one per line, in the form that --input reads. Of a large result, only a summary is printed.
+    Results are printed one per line, in the form that --input reads. For a large result, only a summary is printed.
     """
     if processes is not None:
         if engine != "xla" or checked or parameters is not None or memory:

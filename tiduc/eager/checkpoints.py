@@ -37,7 +37,7 @@ def checkpoint(
     """Calls a function of arrays, and returns its results. The trace has one record for the whole call.
 
     The inputs of the record are the arguments, and other arrays that the function reads. `backward` recomputes the ops
-    that this call ran. It does not call the function again, so Python branches are not taken anew. Ops inside the
+    that this call ran. It does not call the function again, so Python branches are not decided again. Ops inside the
     function are not recorded, so the function cannot request derivatives. Raises `RequestError` if the function calls a
     program with loops, branches or calls.
     """

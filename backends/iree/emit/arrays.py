@@ -149,7 +149,7 @@ def _constant(x: IrValue, i: int = 0) -> int | None:
 
 
 def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
-    """Converts integers to i64. Those that may not fit in i32 are first clamped to [-largest, largest].
+    """Converts integers to i64. Integers that may not fit in i32 are first clamped to [-largest, largest].
 
     They are clamped because IREE may read indices as 32-bit integers.
     """

@@ -39,7 +39,7 @@ class GpuTile:
     """A tile: the numbers of rows and columns that a workgroup computes, and of terms that it copies at a time.
 
     A term takes `alone` cycles if a multiprocessor runs one workgroup. If it runs several, a term takes `shared` cycles
-    for each of them. These cycles are measured. `of_worker` has the numbers of rows and columns that a thread computes.
+    for each of them. The cycles were measured. `of_worker` has the numbers of rows and columns that a thread computes.
     With `in_tensor_cores`, these are instead numbers of blocks that each of four subgroups computes: an instruction
     computes a block of 16 rows and 8 columns.
     """

@@ -121,7 +121,7 @@ def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
 
 
 def _broadcast_where_read(op: ir.Operation) -> None:
-    """Emits a broadcast anew for each op that reads it, so that no function takes or returns a broadcast array."""
+    """Emits a broadcast for each op that reads it, so that no function takes or returns a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):

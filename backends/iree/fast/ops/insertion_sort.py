@@ -97,7 +97,7 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
     def insert(
         k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
     ) -> tuple[IrValue, ...]:
-        """Inserts the index `place` into the first `end` indices that `kept` has for a row. These are sorted.
+        """Inserts the index `place` into the first `end` indices that `kept` has for a row, which are sorted.
 
         Returns the new array, and the index that no longer fits into the first `end` entries.
         """

@@ -250,7 +250,7 @@ def product(x: torch.Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dt
 def _extremes(
     x: torch.Tensor, dim: int, is_later: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The running maxima or minima along a dimension, and their indices. Of equal elements, the last index counts."""
+    """The running maxima or minima along a dimension, and their indices. For equal elements, the last index counts."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     dim = dim % x.dim()
