@@ -19,7 +19,6 @@ Shapes = Sequence[tuple[int, ...]]
 
 _WORDS = {
     "equal": "must be equal",
-    "at_most": "must not be less",
     "broadcast": "must be equal, or the first must be 1",
     "broadcastable": "must be equal, or one of them must be 1",
 }

@@ -4,6 +4,7 @@
     divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim or convert that keeps x -> x
     broadcast_in_dim, reshape (splat) -> splat      two nested reshapes, transposes or broadcasts -> one
     convert (splat of integers) to floats -> splat
+    select p, x, x -> x   select true, x, y -> x   select false, x, y -> y
     real, imag (complex x, y) -> x, y              complex (real z), (imag z) -> z
     complex (real z), (negate (imag z)) -> conj z  conj (conj z) -> z
     add (complex x, 0), (complex 0, y) -> complex x, y
@@ -181,6 +182,13 @@ def reshape(op: AnyOp, operands: Operands) -> Replacement:
     return None if inner is None else instead(op, op.name, inner.operands)
 
 
+def select(op: AnyOp, operands: Operands) -> Replacement:
+    """A selection between x and x is x, and a selection by a constant splat is one of the alternatives."""
+    predicate, x, y = operands
+    chosen = x if x == y or is_ones(predicate) else y if is_zeros(predicate) else None
+    return chosen if chosen is not None and chosen.type == op.result.type else None
+
+
 def transpose(op: AnyOp, operands: Operands) -> Replacement:
     """A transpose of x by the identity permutation is x. A transpose of a transpose is one transpose."""
     (x,), order = operands, op.attributes["permutation"]
@@ -226,6 +234,7 @@ IDENTITIES: Mapping[str, Identity] = {
     "stablehlo.negate": negate,
     "stablehlo.real": real,
     "stablehlo.reshape": reshape,
+    "stablehlo.select": select,
     "stablehlo.subtract": neutral("stablehlo.subtract"),
     "stablehlo.transpose": transpose,
 }

@@ -127,6 +127,16 @@ def test_calls_count_each_time() -> None:
     assert cost(text).flops == 16
 
 
+def test_a_program_in_a_nested_module_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "nested.mlir").write_text(
+        "module {\n  module @inner {\n    func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "      %0 = stablehlo.sine %x : tensor<3xf32>\n      return %0 : tensor<3xf32>\n    }\n  }\n}\n"
+    )
+    output = tmp_path / "explained"
+    assert run(["explain", f"{tmp_path / 'nested.mlir'}", "-o", f"{output}"]) == 0
+    assert "@main" in output.read_text()
+
+
 def test_uncounted_ops_are_reported() -> None:
     text = of("%y = stablehlo.custom_call @mine(%arg0) : (tensor<4xf32>) -> tensor<4xf32>", "4xf32", "4xf32")
     assert cost(text).uncounted == ("@mine",)

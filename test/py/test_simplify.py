@@ -111,6 +111,8 @@ def identity(op: Any) -> Any:
 
 
 ONE = constant("c", "1.0")
+P0, P = "tensor<i1>", "tensor<3xi1>"
+MIXED = constant("p", "[true, false, true]", P)
 POWER = f"%0 = stablehlo.exponential %x : {V}"
 GAP = [
     f"%0 = stablehlo.subtract %x, %y : {V}",
@@ -176,6 +178,10 @@ def test_other_parts_are_no_conjugate() -> None:
     [
         ([ONE, f"%r = stablehlo.multiply %c, %x : {V}"], identity, 0),
         ([ONE, f"%r = stablehlo.add %c, %x : {V}"], identity, None),
+        ([constant("p", "true", P0), f"%r = stablehlo.select %p, %x, %y : {P0}, {V}"], identity, 0),
+        ([constant("p", "false", P), f"%r = stablehlo.select %p, %x, %y : {P}, {V}"], identity, 1),
+        ([MIXED, f"%r = stablehlo.select %p, %y, %y : {P}, {V}"], identity, 1),
+        ([MIXED, f"%r = stablehlo.select %p, %x, %y : {P}, {V}"], identity, None),
         ([f"%0 = stablehlo.negate %y : {V}", f"%r = stablehlo.negate %0 : {V}"], identity, 1),
         (
             [f"%0 = stablehlo.negate %y : {V}", f"%r = stablehlo.add %x, %0 : {V}"],

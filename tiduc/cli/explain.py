@@ -24,6 +24,7 @@ from tiduc.explain.orders import Prediction
 from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
+from tiduc.reading import entry_in
 from tiduc.view.dot import place as _place
 from tiduc.view.label import in_bytes
 
@@ -88,7 +89,7 @@ def _explain(
     follow from shapes, and bytes are those of ops without fusion.
     """
     with about(file), waiting(f"explaining {file}"):
-        module = read_with(opset, file)
+        module, entry = entry_in(read_with(opset, file), entry)
         program = from_module(module, entry, opset, inline, loop_memory)
         explanation = explain(module, program, parse_wrt(program, wrt), order, memory, budget, sharding)
     if as_data:

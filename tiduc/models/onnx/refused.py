@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 _STRINGS = (
     "StableHLO has no strings; apply the operator before the model runs and give its result as an input"
 )
-_DATA = "the result's size depends on data; declare the size in the model's output"
 SEQUENCE = "StableHLO has no sequences of unknown length; use Split, Concat, or a loop's scan outputs"
 
 _REFUSED = {
