@@ -148,6 +148,24 @@ def test_remainders_and_tolerances() -> None:
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, err_msg=str(i))
 
 
+def test_concatenations_with_empty_tensors() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+
+    def function(x: Any) -> Any:
+        vector, wide = torch.zeros(0), torch.zeros(2, 0, dtype=torch.float64)
+        return (
+            torch.cat([x[:0], vector, x]),
+            torch.cat([vector, x, wide], -1),
+            torch.cat([vector, x[:, :0], wide], 1),
+            torch.cat([x[:0], x[2:]], 1),
+        )
+
+    compiled = tiduc.from_torch(Inner(function), (x,)).compile()
+    for got, wanted in zip(compiled(x.numpy()), function(x), strict=True):
+        assert got.dtype == wanted.numpy().dtype
+        np.testing.assert_array_equal(got, wanted.numpy())
+
+
 def test_filled_tensors_of_dynamic_sizes() -> None:
     batch = torch.export.Dim("batch", min=2)
 

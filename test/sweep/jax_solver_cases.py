@@ -1,5 +1,6 @@
 """Test programs for `jax_libraries.py`: solvers of optimistix, lineax and jaxopt."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -282,8 +283,10 @@ def _constrained() -> dict[str, Callable[..., Any]]:
         .run(params_obj=(jnp.asarray(SPD), p), params_eq=(jnp.ones((1, 4)), jnp.ones(1)))
         .params.primal
     )
+    # The default tolerance of 1e-6 is too large for second derivatives.
+    exact = functools.partial(jaxopt.linear_solve.solve_normal_cg, tol=1e-14)
     solvers["OSQP"] = lambda p: (
-        jaxopt.OSQP(tol=1e-10, maxiter=4000)
+        jaxopt.OSQP(tol=1e-10, maxiter=4000, eq_qp_solve="lu", implicit_diff_solve=exact)
         .run(
             params_obj=(jnp.asarray(SPD), p),
             params_eq=(jnp.ones((1, 4)), jnp.ones(1)),
@@ -300,7 +303,9 @@ def projections() -> Iterator[Case]:
 
     shown: dict[str, Callable[..., Any]] = {
         "projection_simplex": jaxopt.projection.projection_simplex,
-        "projection_l2_ball": jaxopt.projection.projection_l2_ball,
+        "projection_l2_ball": lambda x: (  # weights, because the norm of the projection is constant
+            jnp.arange(1.0, 1 + x.size) * jaxopt.projection.projection_l2_ball(x)
+        ),
         "projection_l1_ball": jaxopt.projection.projection_l1_ball,
         "projection_box_section": lambda x: jaxopt.projection.projection_box_section(
             x, (-jnp.ones(4), jnp.ones(4), jnp.ones(4), 1.0)

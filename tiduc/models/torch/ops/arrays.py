@@ -1,5 +1,6 @@
 """Decompositions of PyTorch's functions that rearrange, select or accumulate elements of tensors."""
 
+import functools
 import math
 import sys
 import threading
@@ -25,6 +26,28 @@ def empty(
     if not isinstance(x, torch.Tensor):
         return torch.zeros(x, dtype=dtype)
     return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
+
+
+# ---- concatenations -----------------------------------------------------------------------------------------
+
+
+@decomposes(aten.cat.default)
+def cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
+    """A concatenation without empty tensors, because torch-mlir gives a concatenation of no operands to StableHLO."""
+    parts = [x for x in tensors if not _is_empty(x)]
+    if len(parts) == len(tensors):
+        return NotImplemented
+    dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    if parts:
+        return torch.cat([x.to(dtype) for x in parts], dim)
+    most = max(x.dim() for x in tensors)  # PyTorch ignores empty vectors beside other tensors
+    shapes = [list(x.shape) for x in tensors if x.dim() == most]
+    shapes[0][dim] = sum(shape[dim] for shape in shapes)
+    return torch.zeros(shapes[0], dtype=dtype)
+
+
+def _is_empty(x: torch.Tensor) -> bool:
+    return any(isinstance(n, int) and n == 0 for n in x.shape)
 
 
 # ---- parts of arrays ---------------------------------------------------------------------------------------
