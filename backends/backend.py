@@ -56,8 +56,8 @@ class Options:
 
     An engine without a compiler process ignores `limits`. An engine without a cache ignores `cached`. With
     `fast=False`, IREE's backend omits rewrites that only make programs faster; other engines ignore `fast`. With
-    `finite`, static libraries of scalar ops replace a product with a constant zero by zero, which is correct only if
-    the other factor is finite.
+    `finite`, static libraries of scalar ops replace products with a constant zero by zero, and divisions of derivatives
+    by products with reciprocals, which is correct only if all numbers and these reciprocals are finite.
     """
 
     target: str = "cpu"

@@ -32,8 +32,9 @@ FINITE = click.option(
     "--assume-finite",
     "finite",
     is_flag=True,
-    help="In a static library of scalar ops, treat each product with a constant zero as zero, as CasADi does. The code "
-    "is shorter, but wrong if the other factor is infinite or NaN.",
+    help="In a static library of scalar ops, assume that all numbers and the reciprocals of denominators are finite. "
+    "Products with a constant zero are then zero, as in CasADi, and derivatives are multiplied by reciprocals that "
+    "they share. The code is shorter and faster, but wrong if a number is infinite or NaN.",
 )
 
 

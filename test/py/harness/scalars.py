@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiduc.backends.iree.static.scalars.code import ArrayPort
 from tiduc.backends.iree.static.scalars.compile import Scalars, scalars_of
-from tiduc.backends.iree.static.scalars.numbers import CONSTANT, INPUT, KINDS, OPERATORS, ZERO
+from tiduc.backends.iree.static.scalars.function_code import ArrayPort
+from tiduc.backends.iree.static.scalars.numbers import BASIS, CONSTANT, INPUT, KINDS, OPERATORS, ZERO
 from tiduc.program import Program
 
 Array = NDArray[Any]
@@ -31,6 +31,9 @@ def evaluate(found: Scalars, arrays: Sequence[Array]) -> list[Array]:
                 value = found.numbers.value(len(values))
                 assert value is not None
                 values.append(np.full((samples, 1), value))
+            elif number.name == BASIS:
+                flags = np.arange(found.places) == number.operands[0]
+                values.append(np.tile(flags.astype(KINDS[number.kind]), (samples, 1)))
             elif number.name == INPUT:
                 which, element = number.operands
                 values.append(given[which][:, element])

@@ -49,11 +49,17 @@ class ScalarArray(NamedTuple):
 
 
 class Evaluation:
-    """Evaluates the functions of a module on arrays of scalar ops. `rules` maps names of ops to their functions."""
+    """Evaluates the functions of a module on arrays of scalar ops. `rules` maps names of ops to their functions.
 
-    def __init__(self, numbers: ScalarOps, module: IrOp, rules: "Mapping[str, Rule]") -> None:
+    If `vectors` is not 0, the lane is the dimension of the basis vectors of a Jacobian, and `vectors` is their number.
+    """
+
+    def __init__(
+        self, numbers: ScalarOps, module: IrOp, rules: "Mapping[str, Rule]", vectors: int = 0
+    ) -> None:
         self.numbers = numbers
         self._rules = rules
+        self._vectors = vectors
         self._work = 0
         self._functions = {symbol(op): op for op in functions_in(module)}
         self._known: list[
@@ -98,12 +104,21 @@ class Evaluation:
         tangent = any(x.tangent for x in xs)
         if isinstance(found, list):  # for control flow, `tangent` of each result is already set
             return found if len(op.regions) else [y._replace(tangent=tangent) for y in found]
-        if SEED in op.attributes:
+        if SEED in op.attributes and self._vectors:
+            found, tangent = self._basis_vectors(found, kind_of(op.results[0])), True
+        elif SEED in op.attributes:
             zeros = [self.numbers.value(i) == 0 for i in found.ids.ravel().tolist()]
             zero = self.numbers.zero(kind_of(op.results[0]))
             found = ScalarArray(np.where(np.reshape(zeros, found.ids.shape), zero, found.ids), found.lane)
             tangent = True
         return [found._replace(tangent=tangent)]
+
+    def _basis_vectors(self, x: ScalarArray, kind: str) -> ScalarArray:
+        """Makes the first dimension of a unit matrix the lane. Raises `TooLarge` for other arrays."""
+        one, unit = self.numbers.constant(1, kind), np.eye(self._vectors)
+        if not np.array_equal(x.ids == one, unit):
+            raise TooLarge("another number of basis vectors")
+        return ScalarArray(np.array([[self.numbers.basis(i, kind) for i in range(self._vectors)]]), 0)
 
     def _check(self, type_: ir.Type) -> None:
         if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in KINDS:
@@ -150,7 +165,19 @@ class Evaluation:
             name = str(op.attributes["comparison_direction"]).removeprefix(
                 "#stablehlo<comparison_direction "
             )[:-1]
+        if name == "divide" and xs[0].tangent and not xs[1].tangent:
+            return ScalarArray(self.divided(kind, *ids), lane)
         return ScalarArray(self.mapped(name, kind, *ids), lane)
+
+    def divided(self, kind: str, x: Ids, y: Ids) -> Ids:
+        """Divides tangents x by numbers y, which many tangents share.
+
+        If all is finite, the reciprocals of y are computed once, and the tangents are multiplied by them.
+        """
+        if not self.numbers.is_finite:
+            return self.mapped("divide", kind, x, y)
+        one = np.array(self.numbers.constant(1, kind))
+        return self.mapped("multiply", kind, x, self.mapped("divide", kind, one, y))
 
     def mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
         """Applies a scalar op to the elements of arrays. Returns the indices of the ops for the resulting elements."""

@@ -12,12 +12,15 @@ from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.build import build_kernel
 from tiduc.backends.iree.static.header import Interface, pattern_definitions, size_of
 from tiduc.backends.iree.static.scalars.arrays import Evaluation, ScalarArray, effective, uniform
-from tiduc.backends.iree.static.scalars.code import ArrayPort, ScalarCode
-from tiduc.backends.iree.static.scalars.numbers import FLOATS, ScalarOps, TooLarge
+from tiduc.backends.iree.static.scalars.code import Scalars, SplitByLane, module_code
+from tiduc.backends.iree.static.scalars.function_code import ArrayPort
+from tiduc.backends.iree.static.scalars.numbers import CONSTANT, FLOATS, ScalarOps, TooLarge
 from tiduc.backends.iree.static.scalars.rules import RULES
 from tiduc.backends.iree.static.shared import shared
 from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.verify import SEED
 from tiduc.runtime.signature import SignatureValue
 
 MOST_OPS = 2**14
@@ -30,6 +33,21 @@ _MOST_ARRAYS = 2**8 - 1
 """The most arguments and results, because a kernel of IREE counts them in 8 bits."""
 
 _LEAST_PLACES = 4
+
+_MOST_CONSTANTS = 2**8
+"""The most constants that vectors read. A constant takes 32 bytes there, and loops over arrays read them faster."""
+
+_MOST_KEPT = 2**12
+"""The most numbers that the code for vectors reads from the stack, of 8 bytes each."""
+
+_VECTOR_COST, _USUAL_WIDTH = 1.5, 4
+"""The cost of an op on vectors, in ops on scalars, and the number of places that it computes.
+
+CPUs with AVX2 compute such an op as one op on vectors of 32 bytes, or as two on vectors of 16 bytes.
+"""
+
+_ALL_PER_NEEDED = 1.5
+"""The largest usual ratio of all scalar ops to those that the results need."""
 
 
 class ScalarKernel(NamedTuple):
@@ -61,18 +79,6 @@ def compile_scalars(
     return ScalarKernel(kernels, _host(interface))
 
 
-class Scalars(NamedTuple):
-    """A program as scalar ops, its arguments and its results.
-
-    `places` is the size of the lane, the dimension along which all elements are computed alike, or 1 without a lane.
-    """
-
-    numbers: ScalarOps
-    inputs: list[ArrayPort]
-    outputs: list[ArrayPort]
-    places: int
-
-
 def scalars_of(
     module: IrOp,
     inputs: Sequence[SignatureValue],
@@ -83,25 +89,50 @@ def scalars_of(
 
     With `finite`, a product of x and a zero constant is simplified to zero, because x is assumed to be finite.
     """
+    request = partial(_scalars, module, inputs, outputs, finite)
     first = {x.type.shape[0] if x.type.shape else 0 for x in outputs}
     count = first.pop() or 0
-    shared_by_all = not first and any(x.type.shape[:1] == (count,) for x in inputs)
-    for places in (count, 1) if shared_by_all and count >= _LEAST_PLACES else (1,):
-        try:
-            return _scalars(module, inputs, outputs, places, finite)
-        except TooLarge:
-            continue
-    return None
+    if not first and count >= _LEAST_PLACES and any(x.type.shape[:1] == (count,) for x in inputs):
+        found = request(places=count)
+        if found is not None:
+            return found
+    vectors = _basis_vectors(module)
+    rolled = request(vectors=vectors) if vectors >= _LEAST_PLACES else None
+    if rolled is None:
+        return request()
+    parts = SplitByLane(rolled)
+    constants = sum(rolled.numbers.all[i].name == CONSTANT for i in parts.read_later)
+    if constants > _MOST_CONSTANTS or len(parts.kept) > _MOST_KEPT:
+        return request()
+    cost = parts.cost(_VECTOR_COST * -(-vectors // _USUAL_WIDTH))
+    unrolled = request(most=min(MOST_OPS, int(_ALL_PER_NEEDED * cost)))
+    return rolled if unrolled is None or SplitByLane(unrolled).cost(0) > cost else unrolled
+
+
+def _basis_vectors(module: IrOp) -> int:
+    """The number of basis vectors of the Jacobian that a module computes, or 0 if there are several Jacobians."""
+    bodies = [function.regions[0].blocks[0] for function in functions_in(module)]
+    seeds = [op for body in bodies for op in operations(body) if SEED in op.attributes]
+    counts = {op.results[0].type.shape[0] for op in seeds}
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def _scalars(
     module: IrOp,
     inputs: Sequence[SignatureValue],
     outputs: Sequence[SignatureValue],
-    places: int,
     finite: bool,
-) -> Scalars:
-    numbers = ScalarOps(MOST_OPS, finite)
+    *,
+    places: int = 1,
+    vectors: int = 0,
+    most: int = MOST_OPS,
+) -> Scalars | None:
+    """Returns at most `most` scalar ops that compute a module's first function, or None.
+
+    The lane is the first dimension of all results, of size `places`, or, if `vectors` is not 0, the dimension of the
+    basis vectors of a Jacobian, whose number is `vectors`.
+    """
+    numbers = ScalarOps(most, finite)
     arguments = []
     for which, x in enumerate(inputs):
         shape = _shape(x)
@@ -109,12 +140,15 @@ def _scalars(
         sizes = effective(shape, lane)
         ids = [numbers.input(which, i, x.type.element) for i in range(prod(sizes))]
         arguments.append(ScalarArray(np.array(ids, np.int64).reshape(sizes), lane))
-    results = Evaluation(numbers, module, RULES).run(functions_in(module)[0], arguments)
-    if places > 1:
-        if any(y.lane not in (None, 0) for y in results):
-            raise TooLarge("results whose first dimension is not that of places")
-        results = [y if y.lane == 0 else ScalarArray(uniform(y.ids, 0), 0) for y in results]
-    return Scalars(numbers, _ports(inputs, arguments), _ports(outputs, results), places)
+    try:
+        results = Evaluation(numbers, module, RULES, vectors).run(functions_in(module)[0], arguments)
+        if places > 1:
+            if any(y.lane not in (None, 0) for y in results):
+                return None
+            results = [y if y.lane == 0 else ScalarArray(uniform(y.ids, 0), 0) for y in results]
+    except TooLarge:
+        return None
+    return Scalars(numbers, _ports(inputs, arguments), _ports(outputs, results), vectors or places)
 
 
 def _ports(values: Sequence[SignatureValue], arrays: Sequence[ScalarArray]) -> list[ArrayPort]:
@@ -136,9 +170,9 @@ def _module(name: str, found: Scalars, described: str) -> str:
     bytes_ = re.search(r"native_vector_size = (\d+)", target)
     widest = max(int(port.kind[1:]) // 8 for port in (*found.inputs, *found.outputs))
     width = 1 if found.places == 1 or bytes_ is None else max(1, int(bytes_[1]) // widest)
-    while found.places % width:
+    while found.places < width:
         width //= 2
-    code = ScalarCode(found.numbers, found.inputs, found.outputs, width).function(name, found.places)
+    code = module_code(name, found, width)
     count = len(found.inputs) + len(found.outputs)
     bindings = ", ".join(["#hal.pipeline.binding<storage_buffer, Indirect>"] * count)
     return f"""module @{name} attributes {{stream.affinity.default = #hal.device.affinity<@__device_0>}} {{

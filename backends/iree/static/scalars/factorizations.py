@@ -88,11 +88,22 @@ def cholesky_factor(n: ScalarOps, kind: str, a: Rows, lower: bool, keep: bool) -
 
 
 def solution(
-    n: ScalarOps, kind: str, a: Rows, c: Rows, left: bool, lower: bool, unit: bool, transpose: bool
+    n: ScalarOps,
+    kind: str,
+    a: Rows,
+    c: Rows,
+    left: bool,
+    lower: bool,
+    unit: bool,
+    transpose: bool,
+    by_reciprocals: bool = False,
 ) -> Rows:
-    """The solution x of op(a) x = c if `left` is set, and else of x op(a) = c. Reads only one triangle of a."""
+    """The solution x of op(a) x = c if `left` is set, and else of x op(a) = c. Reads only one triangle of a.
+
+    With `by_reciprocals`, numbers are multiplied by the reciprocals of the diagonal, and not divided by the diagonal.
+    """
     if not left:
-        turned = solution(n, kind, a, _turned(c), True, lower, unit, not transpose)
+        turned = solution(n, kind, a, _turned(c), True, lower, unit, not transpose, by_reciprocals)
         return _turned(turned)
     matrix, x = _turned(a) if transpose else a, [list(row) for row in c]
     order = list(range(len(x)))
@@ -101,7 +112,10 @@ def solution(
     for k, i in enumerate(order):
         for j in order[:k]:
             x[i] = [_minus_product(n, kind, own, matrix[i][j], y) for own, y in zip(x[i], x[j], strict=True)]
-        if not unit:
+        if by_reciprocals and not unit:
+            reciprocal = n.apply("divide", kind, n.constant(1, kind), matrix[i][i])
+            x[i] = [n.apply("multiply", kind, own, reciprocal) for own in x[i]]
+        elif not unit:
             x[i] = [n.apply("divide", kind, own, matrix[i][i]) for own in x[i]]
     return x
 
@@ -211,8 +225,11 @@ def _solved(
     )
     transpose = hlo.TransposeAttr(attributes["transpose_a"]).value != "NO_TRANSPOSE"
 
+    shares = e.numbers.is_finite and xs[1].tangent and not xs[0].tangent  # many tangents share the matrix
+    settings = left, lower, unit, transpose, shares
+
     def of(a: Rows, c: Rows) -> Sequence[Ids]:
-        return [np.array(solution(e.numbers, kind_of(op.results[0]), a, c, left, lower, unit, transpose))]
+        return [np.array(solution(e.numbers, kind_of(op.results[0]), a, c, *settings))]
 
     return _on_matrices(e, op, xs, [2, 2], of)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tiduc.backends.iree.static.scalars.ranges import LIMITS, Range, decided, range_of
 
-CONSTANT, INPUT, ZERO = "constant", "input", "zero"
+CONSTANT, INPUT, ZERO, BASIS = "constant", "input", "zero", "basis"
 FLOATS = "f64", "f32"
 
 
@@ -89,7 +89,8 @@ class ScalarOp(NamedTuple):
     """A scalar op: its name, the element type of its result, and its operands, which are indices in `ScalarOps.all`.
 
     The operand of a constant is instead the bytes of its value. The operands of an input are the index of the input and
-    the index of the element.
+    the index of the element. The op `basis` is 1 at one place of the lane, and 0 at the others; its operand is the
+    index of this place.
     """
 
     name: str
@@ -120,7 +121,7 @@ class ScalarOps:
     def __init__(self, most: int, finite: bool = False) -> None:
         """With `finite`, zero constants are structural zeros, too."""
         self.all: list[ScalarOp] = []
-        self._finite = finite
+        self.is_finite = finite
         self._most = most
         self._index: dict[ScalarOp, int] = {}
         self._ranges: list[Range] = []
@@ -139,6 +140,14 @@ class ScalarOps:
     def zero(self, kind: str) -> int:
         return self._of(ScalarOp(ZERO, kind, ()))
 
+    def basis(self, place: int, kind: str) -> int:
+        return self._of(ScalarOp(BASIS, kind, (place,)))
+
+    def operands(self, i: int) -> tuple[int, ...]:
+        """The indices of the ops whose results op i reads."""
+        number = self.all[i]
+        return () if number.name in (CONSTANT, INPUT, ZERO, BASIS) else number.operands
+
     def value(self, i: int) -> np.generic | None:
         """The value of op i if it is a constant or a structural zero. None for other ops."""
         number = self.all[i]
@@ -151,7 +160,7 @@ class ScalarOps:
     def is_zero(self, i: int) -> bool:
         """Whether op i is a structural zero."""
         number = self.all[i]
-        return number.name == ZERO or bool(self._finite and number.name == CONSTANT and _value(number) == 0)
+        return number.name == ZERO or bool(self.is_finite and number.name == CONSTANT and _value(number) == 0)
 
     def apply(self, name: str, kind: str, *operands: int) -> int:
         """Returns the index of the op `name` on these operands, or of a simpler op that computes the same value.
@@ -237,6 +246,8 @@ class ScalarOps:
             return self._short_of_integers(name, kind, operands)
         if name == "negate":
             return self._negated(x)
+        if name in ("sine", "cosine"):
+            return self._mirrored(name, kind, x)
         if name not in ("add", "subtract", "multiply", "divide"):
             return None
         return getattr(self, f"_{name}")(x, rest[0])  # type: ignore[no-any-return]
@@ -297,6 +308,20 @@ class ScalarOps:
         of = self.all[x]
         return of.operands[0] if of.name == "negate" else None
 
+    def _mirrored(self, name: str, kind: str, x: int) -> int | None:
+        """Returns cos(y) for cos(-y), and -sin(y) for sin(-y). Differences are mirrored to one order of their operands.
+
+        Mirroring sin(a - b) may change the sign of a zero result, which is only done if all is finite.
+        """
+        of, is_even = self.all[x], name == "cosine"
+        if of.name == "negate":
+            inner = self.apply(name, kind, of.operands[0])
+        elif of.name == "subtract" and of.operands[0] > of.operands[1] and (is_even or self.is_finite):
+            inner = self.apply(name, kind, self.apply("subtract", kind, *reversed(of.operands)))
+        else:
+            return None
+        return inner if is_even else self.apply("negate", kind, inner)
+
     def _add(self, x: int, y: int) -> int | None:
         if self.is_zero(x) or self.is_zero(y):
             return y if self.is_zero(x) else x
@@ -310,6 +335,8 @@ class ScalarOps:
             return x
         if self.is_zero(x):
             return self.apply("negate", self.all[y].kind, y)
+        if x == y and self.is_finite:
+            return self.constant(0, self.all[x].kind)
         if self.all[y].name == "negate":
             return self.apply("add", self.all[x].kind, x, self.all[y].operands[0])
         return None
