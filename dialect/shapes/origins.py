@@ -66,6 +66,13 @@ def _known(place: tuple[Value, int]) -> int | Size | None:
     return place[0].graph.sizes.get(place) if n == DYNAMIC else n
 
 
+def set_sizes(x: Value, like: Value) -> None:
+    """Records that x has the sizes of `like`, a value of the same rank, for an x whose op has no shape rule."""
+    for d, n in enumerate(sizes_in(x.type)):
+        if n == DYNAMIC:
+            x.graph.sizes[x, d] = size_of(like, d)
+
+
 @functools.cache
 def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
     """The sizes in a tensor type; `DYNAMIC` for dynamic dimensions."""

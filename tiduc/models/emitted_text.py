@@ -150,6 +150,13 @@ class Body:
         """An array in which each element is its own index along dimension `d`."""
         return self.emit("iota", [], sizes, f"iota_dimension = {d} : i64", "i32")
 
+    def size(self, x: TextTensor, d: int) -> TextTensor:
+        """The size of dimension `d` of x, static or dynamic, as a vector of one i64."""
+        if isinstance(x.sizes[d], int):
+            return self.constant(f"[{x.sizes[d]}]", [1], "i64")
+        n = self.emit("get_dimension_size", [x], [], f"dimension = {d} : i64", "i32")
+        return self.convert(self.reshape(n, [1]), "i64")
+
     def sum(self, x: TextTensor, d: int) -> TextTensor:
         """The sum along dimension `d`."""
         zero = self.zeros([], x.element)

@@ -70,18 +70,48 @@ def _replace(
 
 
 def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a call of a subgraph (x, cy) -> (y, cx) by a call of a function x -> y whose VJP is this subgraph."""
+    """Replaces a call of a subgraph (x, cy) -> (y, cx) by a call of a function x -> y whose VJP is this subgraph.
+
+    A dynamic size of a result must be the size of an operand. Raises `Unsupported` if it is not.
+    """
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
     values = _results(node)
-    types, results = [_type(node, y) for y in values], values[: int(kept)]
-    seeds = sum(y.is_floating_point() or y.is_complex() for y in results)
-    operands = operands[: len(operands) - seeds]
-    body = Body([_type(node, _value(x)) for x in operands])
-    zeros = [body.zeros(y.shape, element(y)) for y in results if y.is_floating_point() or y.is_complex()]
+    types, results = [_tensor_type(node, y) for y in values], values[: int(kept)]
+    smooth = [y for y in results if y.is_floating_point() or y.is_complex()]
+    operands = operands[: len(operands) - len(smooth)]
+    body = Body([_tensor_type(node, _value(x)) for x in operands])
+    zeros = [_zeros(node, body, y) for y in smooth]
     computed = _call(body, inner.target, [*body.arguments, *zeros], types)[: len(results)]
     text = body.function(symbol, computed, f"tidu.vjp = @{inner.target}")
     _call_instead(graph, node, operands, text, results)
+
+
+def _zeros(node: torch.fx.Node, body: Body, y: torch.Tensor) -> TextTensor:
+    """Zeros of the shape of `y`."""
+    if all(isinstance(n, int) for n in y.shape):
+        return body.zeros(y.shape, element(y))
+    shapes, sizes = [x.sizes for x in body.arguments], []
+    for n in y.shape:
+        if isinstance(n, int):
+            sizes.append(body.constant(f"[{n}]", [1], "i64"))
+        else:
+            i, d = _place(node, shapes, n)
+            sizes.append(body.size(body.arguments[i], d))
+    operands = body.zeros([], element(y)), body.concatenate(sizes, 0)
+    return body.emit("dynamic_broadcast_in_dim", operands, y.shape, "broadcast_dimensions = array<i64>")
+
+
+def _place(node: torch.fx.Node, shapes: Sequence[Sequence[int]], size: torch.SymInt) -> tuple[int, int]:
+    """The index of a shape, and of a dimension of this shape, whose size is the dynamic size `size`."""
+    for i, shape in enumerate(shapes):
+        for d, n in enumerate(shape):
+            if not isinstance(n, int) and n.node.expr == size.node.expr:
+                return i, d
+    raise Unsupported(
+        f"{node.args[1].split(':')[0]} has a result of size {size}, and no operand has this size; "
+        "pass no dynamic_shapes for its operands to torch.export"
+    )
 
 
 def _call_instead(
@@ -92,8 +122,9 @@ def _call_instead(
     results: Sequence[torch.Tensor],
 ) -> None:
     """Replaces a node by a call of the function in `text`. Each user of the node must be a `getitem` of one result."""
-    sizes = [n for y in results for n in y.shape]
+    shapes = [_value(x).shape for x in operands]
     with graph.inserting_before(node):
+        sizes = [_size(graph, node, operands, shapes, n) for y in results for n in y.shape]
         call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))
     call.meta = {**node.meta, "val": tuple(results) if len(results) > 1 else results[0]}
     for user in list(node.users):
@@ -107,6 +138,22 @@ def _call_instead(
     graph.erase_node(node)
 
 
+def _size(
+    graph: torch.fx.Graph,
+    node: torch.fx.Node,
+    operands: Sequence[torch.fx.Node],
+    shapes: Sequence[Sequence[int]],
+    n: int | torch.SymInt,
+) -> int | torch.fx.Node:
+    """A static size, or a node that computes a dynamic size as a size of an operand."""
+    if isinstance(n, int):
+        return n
+    i, d = _place(node, shapes, n)
+    size = graph.call_function(torch.ops.aten.sym_size.int, (operands[i], d))
+    size.meta["val"] = n
+    return size
+
+
 def _results(node: torch.fx.Node) -> list[torch.Tensor]:
     value = node.meta["val"]
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -117,13 +164,19 @@ def _value(x: torch.fx.Node) -> torch.Tensor:
 
 
 def _type(node: torch.fx.Node, x: torch.Tensor) -> tuple[Sequence[int], str]:
-    name = f"torch.{node.target.name()}"
-    if not isinstance(x, torch.Tensor):
-        raise Unsupported(f"{name} has an operand or a result of type {type(x).__name__}; make it a tensor")
+    """The type of an operand or a result of a control-flow operator. Raises `Unsupported` for dynamic sizes."""
+    found = _tensor_type(node, x)
     if not all(isinstance(n, int) for n in x.shape):
         raise Unsupported(
-            f"{name} needs static shapes; pass no dynamic_shapes for its operands to torch.export"
+            f"torch.{node.target.name()} needs static shapes; pass no dynamic_shapes for its operands to torch.export"
         )
+    return found
+
+
+def _tensor_type(node: torch.fx.Node, x: torch.Tensor) -> tuple[Sequence[int], str]:
+    if not isinstance(x, torch.Tensor):
+        name, kind = f"torch.{node.target.name()}", type(x).__name__
+        raise Unsupported(f"{name} has an operand or a result of type {kind}; make it a tensor")
     return tuple(x.shape), element(x)
 
 

@@ -21,15 +21,9 @@ def _drawn(like: torch.Tensor, dtype: torch.dtype, distribution: str) -> torch.T
     """Random numbers in the shape of `like`: uniform in [0, 1), or standard normal, as `distribution` says."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
-    def size(body: Body, x: TextTensor, d: int) -> TextTensor:
-        if isinstance(x.sizes[d], int):
-            return body.constant(f"[{x.sizes[d]}]", [1], "i64")
-        n = body.emit("get_dimension_size", [x], [], f"dimension = {d} : i64", "i32")
-        return body.convert(body.reshape(n, [1]), "i64")
-
     def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         bounds = [body.constant(number, [], kind) for number in ("0.0", "1.0")]
-        parts = [size(body, x, d) for d in range(len(x.sizes))]
+        parts = [body.size(x, d) for d in range(len(x.sizes))]
         sizes = body.concatenate(parts, 0) if parts else body.constant("", [0], "i64")
         chosen = f"rng_distribution = #stablehlo<rng_distribution {distribution}>"
         return [body.emit("rng", [*bounds, sizes], x.sizes, chosen, kind)]
