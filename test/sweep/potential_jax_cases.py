@@ -105,7 +105,8 @@ def _nequip(displacement: Any, box: Any, positions: Any) -> Instance:
     settings = nequip.default_config()
     settings.r_max, settings.n_neighbors = CUTOFF, 10.0
     settings.graph_net_steps, settings.sh_irreps, settings.hidden_irreps = 2, "1x0e + 1x1o", "8x0e + 4x1o"
-    settings.n_radial_basis, settings.radial_net_n_hidden, settings.n_elements = 6, 16, 3
+    settings.num_basis, settings.radial_net_n_hidden, settings.n_elements = 6, 16, 3
+    settings.shift, settings.scale = 0.5, 1.5
     kinds = jnp.asarray(np.eye(3)[np.arange(len(positions)) % 3], positions.dtype)
     neighbours, start, of_kinds = energy.nequip_neighbor_list(displacement, box, settings, kinds)
     near = neighbours.allocate(positions)
@@ -113,7 +114,7 @@ def _nequip(displacement: Any, box: Any, positions: Any) -> Instance:
     def of(given: Any, x: Any, near: Any, deformation: Any) -> Any:
         return of_kinds(given, x, near, perturbation=deformation)
 
-    weights = start(jax.random.PRNGKey(0), positions, near)
+    weights = jax.jit(start)(jax.random.PRNGKey(0), positions, near)
     return Instance(of, jax.tree.map(lambda w: jnp.asarray(w, positions.dtype), weights), near)
 
 

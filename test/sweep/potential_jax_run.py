@@ -1,5 +1,7 @@
 """Runs one model of `potential_jax_cases.py` by tiduc and by JAX."""
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,25 +15,43 @@ import tiduc
 DTYPES = {"f64": jnp.float64, "f32": jnp.float32}
 
 
-def record(title: str, dtype: str, engine: str) -> Record:
-    """The outcome of a model. In f32, JAX traces the model without 64-bit types, as it does by default."""
+@dataclass(frozen=True)
+class Prepared:
+    """A model as a program, its inputs, a direction, and the package's results in f64 and, for f32, in f32."""
+
+    energy: Any
+    given: Any
+    along: list[Any]
+    exact: Parts
+    narrow: Parts | None
+
+
+@lru_cache(1)
+def prepared(title: str, dtype: str) -> Prepared:
+    """Imports a model and runs it by JAX. The last result is kept, because each engine asks for it.
+
+    In f32, JAX traces the model without 64-bit types, as it does by default.
+    """
     case = next(each for each in JAX_CASES if each.title == title)
+    with jax.enable_x64(dtype == "f64"):
+        instance, strain, positions, along = _built(case, DTYPES[dtype])
+        given = instance.weights, strain, positions, instance.neighbours.idx
+        energy = tiduc.from_jax(instance.strained, *given)
+        narrow = expected(instance, given, along) if dtype == "f32" else None
+    with jax.enable_x64(True):
+        wide = instance if dtype == "f64" else _built(case, jnp.float64)[0]
+        exact = expected(wide, *jax.tree.map(_wide, (given, along)))
+    return Prepared(energy, given, along, exact, narrow)
+
+
+def record(title: str, dtype: str, engine: str) -> Record:
     try:
-        with jax.enable_x64(dtype == "f64"):
-            instance, strain, positions, along = _built(case, DTYPES[dtype])
-            pairs = instance.neighbours.idx
-            given = instance.weights, strain, positions, pairs
-            energy = tiduc.from_jax(instance.strained, *given)
-            narrow = expected(instance, given, along)
+        case = prepared(title, dtype)
     except ImportError as error:
         return {"outcome": "not installed", "why": why(error)}
     except tiduc.TiducError as error:
         return {"outcome": "refused", "why": why(error)}
-    programs = _programs(energy, given, along, engine)
-    with jax.enable_x64(True):
-        wide, *_ = _built(case, jnp.float64)
-        exact = expected(wide, *jax.tree.map(_wide, (given, along)))
-    return judged(programs, exact, narrow, dtype)
+    return judged(_programs(case.energy, case.given, case.along, engine), case.exact, case.narrow, dtype)
 
 
 def _wide(x: Any) -> Any:
@@ -52,22 +72,25 @@ def _built(case: JaxCase, dtype: Any) -> tuple[Any, Any, Any, list[Any]]:
 
 def expected(instance: Any, given: Any, along: list[Any]) -> Parts:
     """The results of all programs, by JAX."""
-    weights, strain, positions, pairs = given
 
-    def energy(w: Any, x: Any, s: Any) -> Any:
-        return instance.strained(w, s, x, pairs)
+    @jax.jit
+    def results(weights: Any, strain: Any, positions: Any, pairs: Any) -> Any:
+        def energy(w: Any, x: Any, s: Any) -> Any:
+            return instance.strained(w, s, x, pairs)
 
-    slopes = jax.grad(energy, (1, 2))
-    y, (forces, virial) = energy(weights, positions, strain), slopes(weights, positions, strain)
-    moves = tuple(along[1:])
-    hvp = jax.jvp(lambda x, s: slopes(weights, x, s), (positions, strain), moves)[1]
+        slopes, moves = jax.grad(energy, (1, 2)), tuple(along[1:])
+        y, (forces, virial) = energy(weights, positions, strain), slopes(weights, positions, strain)
+        hvp = jax.jvp(lambda x, s: slopes(weights, x, s), (positions, strain), moves)[1]
 
-    # Forward over reverse mode, because two reverse modes compute more values at the padding of a neighbour list.
-    toward = jax.grad(energy)
-    slope, mixed = jax.jvp(lambda x, s: toward(weights, x, s), (positions, strain), moves)
-    training = jax.tree.leaves(jax.tree.map(lambda d, m: along[0] * d + m, slope, mixed))
+        # Forward over reverse mode, because two reverse modes compute more values at the padding of a neighbour list.
+        toward = jax.grad(energy)
+        slope, mixed = jax.jvp(lambda x, s: toward(weights, x, s), (positions, strain), moves)
+        return y, forces, virial, hvp, jax.tree.map(lambda d, m: along[0] * d + m, slope, mixed)
+
+    y, forces, virial, hvp, training = results(*given)
     first = {"energy": [y], "forces": [forces], "virial": [virial]}
-    return {"first": first, "hvp": {"Hessian product": list(hvp)}, "training": {"training": training}}
+    weights = jax.tree.leaves(training)
+    return {"first": first, "hvp": {"Hessian product": list(hvp)}, "training": {"training": weights}}
 
 
 def _programs(energy: Any, given: Any, along: list[Any], engine: str) -> Any:

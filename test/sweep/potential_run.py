@@ -1,5 +1,7 @@
 """Runs one model of `potential_cases.py` by tiduc and by PyTorch."""
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -82,41 +84,57 @@ def imported(module: torch.nn.Module, inputs: Arrays) -> tuple[Any, bool]:
         return tiduc.from_torch(module, inputs, lift_constants=True), False
 
 
-def record(title: str, dtype: str, engine: str) -> Record:
+@dataclass(frozen=True)
+class Prepared:
+    """A model as a program, its inputs, a direction, and the package's results in f64 and, for f32, in f32."""
+
+    module: torch.nn.Module
+    energy: Any
+    dynamic: bool
+    inputs: Arrays
+    along: list[torch.Tensor]
+    exact: Parts
+    narrow: Parts | None
+
+
+@lru_cache(1)
+def prepared(title: str, dtype: str) -> Prepared:
+    """Imports a model and runs it by PyTorch. The last result is kept, because each engine asks for it."""
     case = next(each for each in CASES if each.title == title)
-    torch.set_num_threads(1)
-    try:
-        wide, module = built(case, torch.float64), built(case, DTYPES[dtype])
-    except ImportError as error:
-        return {"outcome": "not installed", "why": why(error)}
+    wide, module = built(case, torch.float64), built(case, DTYPES[dtype])
     wide.load_state_dict(module.state_dict())
     inputs = crystal(2, 0, DTYPES[dtype], case.pairs_once)
-    try:
-        energy, dynamic = imported(module, inputs)
-    except tiduc.TiducError as error:
-        return {"outcome": "refused", "why": why(error)}
+    energy, dynamic = imported(module, inputs)
     if dynamic:
         inputs = crystal(3, 1, DTYPES[dtype], case.pairs_once)
     along = vectors(inputs)
-    narrow = expected(module, inputs, along)
+    narrow = expected(module, inputs, along) if dtype == "f32" else None
     torch.set_default_dtype(torch.float64)
     exact = expected(wide, tuple(_wide(x) for x in inputs), [_wide(x) for x in along])
-    return {"dynamic": dynamic} | judged(
-        _programs(energy, module, inputs, along, engine), exact, narrow, dtype
-    )
+    return Prepared(module, energy, dynamic, inputs, along, exact, narrow)
+
+
+def record(title: str, dtype: str, engine: str) -> Record:
+    torch.set_num_threads(1)
+    try:
+        case = prepared(title, dtype)
+    except ImportError as error:
+        return {"outcome": "not installed", "why": why(error)}
+    except tiduc.TiducError as error:
+        return {"outcome": "refused", "why": why(error)}
+    return {"dynamic": case.dynamic} | judged(_programs(case, engine), case.exact, case.narrow, dtype)
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.double() if x.is_floating_point() else x
 
 
-def _programs(
-    energy: Any, module: torch.nn.Module, inputs: Arrays, along: list[torch.Tensor], engine: str
-) -> Any:
+def _programs(case: Prepared, engine: str) -> Any:
     """For each part, a function that compiles and runs its program."""
-    given = [x.numpy() for x in inputs]
+    energy, along = case.energy, case.along
+    given = [x.numpy() for x in case.inputs]
     one = np.ones((), given[0].dtype)
-    weights = [name for name, _ in module.named_parameters()]
+    weights = [name for name, _ in case.module.named_parameters()]
     forces = energy.vjp(FEW)
 
     def first() -> Any:

@@ -1,6 +1,6 @@
 """Compares energies, forces and second derivatives of packages of interatomic potentials with the packages' own.
 
-    python test/sweep/potentials.py JOURNAL [--only TEXT] [--engine iree] [--dtypes f64,f32] [--page]
+    python test/sweep/potentials.py JOURNAL [--only TEXT] [--engines xla,iree] [--dtypes f64,f32] [--page]
 
 The reference is the package's own autograd, by PyTorch or JAX, in f64. For each model of `potential_cases.py` and
 `potential_jax_cases.py`, and for each dtype, a worker compares:
@@ -10,7 +10,8 @@ The reference is the package's own autograd, by PyTorch or JAX, in f64. For each
 - the gradient of a loss of energy, forces and virial toward all weights, as for training: a VJP of the VJP
 
 A program of a PyTorch model has dynamic numbers of atoms and edges if PyTorch's export allows that; it runs at a size
-other than that of the export. The journal has a line of JSON for each model and dtype. A later run continues it.
+other than that of the export. The journal has a line of JSON for each model, dtype and engine. A later run continues
+the journal.
 
     --page            write the table of docs/potentials.md from the journal
 """
@@ -24,6 +25,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from counts import WRONG, summary, total  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
 
 MEBIBYTES = 11000
+DTYPES, ENGINES = ("f64", "f32"), ("xla", "iree", "reference")
 COLUMNS = "energy", "forces", "virial", "Hessian product", "training"
 PAGE = Path(__file__).parents[2] / "docs" / "potentials.md"
 TABLE = re.compile(r"(<!-- table of test/sweep/potentials.py -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -59,32 +62,31 @@ def titles() -> list[str]:
 
 
 def known(journal: Path) -> dict[str, Record]:
-    """The last record of each model and dtype."""
+    """The last record of each model, dtype and engine."""
     lines = journal.read_text().splitlines() if journal.exists() else []
-    return {f"{each['title']} {each['dtype']}": each for each in map(json.loads, lines)}
+    return {f"{each['title']} {each['dtype']} {each['engine']}": each for each in map(json.loads, lines)}
 
 
 def run(given: argparse.Namespace) -> list[Record]:
     """Records the models that the journal lacks."""
     found = []
     worker = Worker([sys.executable, __file__, "--worker"])
-    for title in titles():
-        for dtype in given.dtypes.split(","):
-            if not re.search(given.only, title):
-                continue
-            before = known(given.journal).get(f"{title} {dtype}")
-            if before is not None:
-                found.append(before)
-                continue
-            began = time.monotonic()
-            got = worker.asked([title, dtype, given.engine], given.limit)
-            record = {"outcome": got, "why": ""} if isinstance(got, str) else got
-            seconds = round(time.monotonic() - began)
-            record = {"title": title, "dtype": dtype, "engine": given.engine, **record, "seconds": seconds}
-            with given.journal.open("a") as file:
-                file.write(f"{json.dumps(record)}\n")
-            print(f"{record['outcome']:12} {title} {dtype} {described(record)} {seconds} s", flush=True)
-            found.append(record)
+    for title, dtype, engine in product(titles(), given.dtypes.split(","), given.engines.split(",")):
+        if not re.search(given.only, title):
+            continue
+        before = known(given.journal).get(f"{title} {dtype} {engine}")
+        if before is not None:
+            found.append(before)
+            continue
+        began = time.monotonic()
+        got = worker.asked([title, dtype, engine], given.limit)
+        record = {"outcome": got, "why": ""} if isinstance(got, str) else got
+        seconds = round(time.monotonic() - began)
+        record = {"title": title, "dtype": dtype, "engine": engine, **record, "seconds": seconds}
+        with given.journal.open("a") as file:
+            file.write(f"{json.dumps(record)}\n")
+        print(f"{record['outcome']:12} {title} {dtype} {engine} {described(record)} {seconds} s", flush=True)
+        found.append(record)
     worker.close()
     return found
 
@@ -98,18 +100,20 @@ def write_page(records: dict[str, Record]) -> None:
     """Replaces the table of docs/potentials.md."""
     head = "package", "model", "sizes", "dtype", "engine", *COLUMNS
     lines, reasons = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], []
-    for title in titles():
+    for title, dtype, engine in product(titles(), DTYPES, ENGINES):
+        record = records.get(f"{title} {dtype} {engine}")
+        if record is None:
+            continue
+        if record["outcome"] != "ok":
+            why = re.sub(r"/\S*/site-packages/", "", record["why"])  # folders differ between machines
+            reasons.append(f"- {title}, {dtype}, {engine}: {record['outcome']}. {why}")
+        errors = record.get("errors", {})
+        if not errors:
+            continue
         package, _, model = title.partition(": ")
-        for record in (records[key] for dtype in ("f64", "f32") if (key := f"{title} {dtype}") in records):
-            if record["outcome"] != "ok":
-                reasons.append(f"- {title}, {record['dtype']}: {record['outcome']}. {record['why']}")
-            errors = record.get("errors", {})
-            if not errors:
-                continue
-            cells = [f"{errors[name]:.0e}" if name in errors else "" for name in COLUMNS]
-            sizes = "dynamic" if record.get("dynamic") else "static"
-            row = package, model, sizes, record["dtype"], record["engine"], *cells
-            lines.append(f"| {' | '.join(row)} |")
+        sizes = "dynamic" if record.get("dynamic") else "static"
+        cells = [f"{errors[name]:.0e}" if name in errors else "" for name in COLUMNS]
+        lines.append(f"| {' | '.join([package, model, sizes, dtype, engine, *cells])} |")
     text = "\n".join([*lines, *(["", *reasons] if reasons else [])])
     PAGE.write_text(TABLE.sub(lambda at: f"{at[1]}\n{text}\n\n{at[2]}", PAGE.read_text()))
 
@@ -120,7 +124,7 @@ def main() -> int:
     )
     parser.add_argument("journal", type=Path)
     parser.add_argument("--only", default="", help="only models whose titles match this regular expression")
-    parser.add_argument("--engine", default="iree")
+    parser.add_argument("--engines", default="xla,iree")
     parser.add_argument("--dtypes", default="f64,f32")
     parser.add_argument("--limit", type=float, default=3600, help="time limit of a model in seconds")
     parser.add_argument("--page", action="store_true", help="write the table from the journal")
