@@ -254,7 +254,7 @@ LOCAL = {
     ("tiduc.models.torch.sizes", "sympy"): OPTIONAL,
     **{
         (f"tiduc.models.torch.{name}", "torch"): OPTIONAL
-        for name in ("expressions", "rebuilt", "sizes", "targets", "untrusted")
+        for name in ("expressions", "isolated", "rebuilt", "sizes", "spared", "targets")
     },
     ("tiduc.program", "tiduc.explain.costs"): SLOW,
     ("tiduc.program", "tiduc.pictures"): SLOW,

@@ -53,7 +53,7 @@ def from_torch(
     """
     if isinstance(module, str | Path) and not trust:
         return read_file(str(module), lift_constants, limits, cached)
-    warm_up(__name__)
+    warm_up(stablehlo.__module__)
     torch = _torch()
     if isinstance(module, str | Path):
         exported = _trusted(torch, str(module))
@@ -69,7 +69,7 @@ def from_graph(
 
     Outputs in `constant` have no derivative. `models.torch.exported.stablehlo` describes the entries of `constant`.
     """
-    warm_up(__name__)
+    warm_up(stablehlo.__module__)
     torch = _torch()
     exported = _exported(torch, module, inputs, None, None)
     for node in list(exported.graph.nodes):
