@@ -1,6 +1,7 @@
 """Test programs for `jax_libraries.py`: each solver, adjoint and step controller in diffrax's documentation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import diffrax
@@ -37,19 +38,34 @@ def field(t: Any, y: Any, p: Any) -> Any:
     return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
 
 
-def solve(solver: Any, **options: Any) -> Callable[..., Any]:
-    """Returns a function that solves an ODE, by default that of the van der Pol oscillator, up to time 1.
+@dataclass(frozen=True)
+class Flow:
+    """A function that solves an ODE. It maps the initial value and the parameters to the state at the last time.
 
-    It maps the initial value and the parameters to the state at time 1. `options` are arguments of `diffeqsolve`.
+    `options` are arguments of `diffeqsolve`, with `terms` and `end`.
     """
-    settings: dict[str, Any] = {"dt0": 0.1} | options
-    terms = settings.pop("terms", diffrax.ODETerm(field))
-    end = settings.pop("end", 1.0)
 
-    def solved(y: Any, p: Any) -> Any:
-        return diffrax.diffeqsolve(terms, solver, 0.0, end, y0=y, args=p, **settings).ys
+    solver: Any
+    options: Mapping[str, Any]
 
-    return solved
+    def __call__(self, y: Any, p: Any) -> Any:
+        options = dict(self.options)
+        terms, end = options.pop("terms"), options.pop("end")
+        return diffrax.diffeqsolve(terms, self.solver, 0.0, end, y0=y, args=p, **options).ys
+
+    def direct(self) -> "Flow | None":
+        """The function with the adjoint through which JAX computes second derivatives. None for other adjoints.
+
+        Finite differences are no reference for adaptive steps, because step sizes have no derivative in diffrax.
+        """
+        if "adjoint" in self.options:
+            return None
+        return Flow(self.solver, {**self.options, "adjoint": diffrax.DirectAdjoint(), "max_steps": 64})
+
+
+def solve(solver: Any, **options: Any) -> Flow:
+    """Returns a function that solves an ODE, by default that of the van der Pol oscillator, up to time 1."""
+    return Flow(solver, {"dt0": 0.1, "terms": diffrax.ODETerm(field), "end": 1.0} | options)
 
 
 def once(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

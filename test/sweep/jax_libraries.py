@@ -19,7 +19,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -139,6 +139,13 @@ class Work:
         """JAX's Hessian-vector product at the float leaves `some`, by forward mode over reverse mode."""
         return jax.jvp(lambda *x: self.gradient(*self.moved(*x)), some, tuple(self.directions))[1]
 
+    def of_reference(self, *some: Any) -> Any:
+        """JAX's Hessian-vector product of the case's reference function, by forward mode over reverse mode."""
+        assert self.case.reference is not None
+        function, _, active = of_leaves(replace(self.case, function=self.case.reference))
+        gradient = jax.grad(function, active)
+        return jax.jvp(lambda *x: gradient(*self.moved(*x)), some, tuple(self.directions))[1]
+
     def backwards(self, *some: Any) -> Any:
         """JAX's Hessian-vector product at the float leaves `some`, by reverse mode over reverse mode."""
 
@@ -161,6 +168,8 @@ def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
         return "jax", [work.value(*work.leaves)]
     at = [work.leaves[i] for i in work.active]
     candidates = [work.gradient] if part in ("gradient", "exported") else [work.forwards, work.backwards]
+    if part == "hvp" and work.case.reference is not None:
+        candidates.append(work.of_reference)
     for candidate in candidates:
         try:
             given = work.leaves if part in ("gradient", "exported") else at

@@ -14,6 +14,7 @@ class Case:
     """A function and its arguments, which are pytrees.
 
     `needs` are the packages that the function uses, and `without` are the names of comparisons that are left out.
+    `reference` is an equal function whose second derivatives JAX can compute, if it cannot compute the function's own.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Case:
     needs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     tolerance: float = 0.0
+    reference: Callable[..., Any] | None = None
 
 
 RNG = np.random.default_rng(7)
@@ -56,10 +58,12 @@ def cases() -> Iterator[Case]:
 
 
 def _diffrax() -> Iterator[Case]:
+    from diffrax_cases import Flow
     from diffrax_cases import cases as of_diffrax
 
     for name, function, arguments, without in of_diffrax():
-        yield Case(f"diffrax {name}", function, arguments, ("diffrax",), without)
+        reference = function.direct() if isinstance(function, Flow) else None
+        yield Case(f"diffrax {name}", function, arguments, ("diffrax",), without, reference=reference)
 
 
 def _optax() -> Iterator[Case]:
