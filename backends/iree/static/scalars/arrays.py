@@ -60,6 +60,7 @@ class Evaluation:
         self.numbers = numbers
         self._rules = rules
         self._vectors = vectors
+        self._sizes: dict[ir.Type, int] = {}
         self._work = 0
         self._functions = {symbol(op): op for op in functions_in(module)}
         self._known: list[
@@ -121,11 +122,19 @@ class Evaluation:
         return ScalarArray(np.array([[self.numbers.basis(i, kind) for i in range(self._vectors)]]), 0)
 
     def _check(self, type_: ir.Type) -> None:
+        """Spends the work for a value of a type. Raises `TooLarge` if scalar ops cannot represent the value."""
+        size = self._sizes.get(type_)
+        if size is None:
+            size = self._sizes[type_] = self._size(type_)
+        self.spend(size)
+
+    @staticmethod
+    def _size(type_: ir.Type) -> int:
         if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in KINDS:
             raise TooLarge(f"a value of type {type_}")
         if not type_.has_static_shape or not math.prod(type_.shape):
             raise TooLarge(f"a value of type {type_}")
-        self.spend(math.prod(type_.shape))
+        return math.prod(type_.shape)
 
     def spend(self, work: int) -> None:
         """Adds `work` to the work of the evaluation. Raises `TooLarge` if the total exceeds `_MOST_WORK`."""

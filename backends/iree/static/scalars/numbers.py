@@ -125,6 +125,9 @@ class ScalarOps:
         self._most = most
         self._index: dict[ScalarOp, int] = {}
         self._ranges: list[Range] = []
+        # For each op, its value if it is a constant or a structural zero, and whether it is a structural zero.
+        self._known: list[np.generic | None] = []
+        self._zeros: list[bool] = []
 
     def constant(self, value: float | np.generic, kind: str) -> int:
         # Compares constants by their bytes: 0 and -0 differ, and a NaN equals itself.
@@ -150,8 +153,7 @@ class ScalarOps:
 
     def value(self, i: int) -> np.generic | None:
         """The value of op i if it is a constant or a structural zero. None for other ops."""
-        number = self.all[i]
-        return _value(number) if number.name in (CONSTANT, ZERO) else None
+        return self._known[i]
 
     def range(self, i: int) -> Range:
         """The least and the greatest integer that op i may compute."""
@@ -159,8 +161,7 @@ class ScalarOps:
 
     def is_zero(self, i: int) -> bool:
         """Whether op i is a structural zero."""
-        number = self.all[i]
-        return number.name == ZERO or bool(self.is_finite and number.name == CONSTANT and _value(number) == 0)
+        return self._zeros[i]
 
     def apply(self, name: str, kind: str, *operands: int) -> int:
         """Returns the index of the op `name` on these operands, or of a simpler op that computes the same value.
@@ -199,8 +200,11 @@ class ScalarOps:
         if found is None:
             range_ = self._range_of(number)
             found = self._index[number] = len(self.all)
+            value = _value(number) if number.name in (CONSTANT, ZERO) else None
             self.all.append(number)
             self._ranges.append(range_)
+            self._known.append(value)
+            self._zeros.append(number.name == ZERO or bool(self.is_finite and value == 0))
             if found >= self._most:
                 raise TooLarge(f"{found} scalar ops")
         return found
