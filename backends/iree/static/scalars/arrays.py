@@ -32,7 +32,6 @@ _OP_WORK = 32
 
 _DEEPEST = 50
 
-
 Ids = NDArray[np.int64]
 
 
@@ -116,8 +115,7 @@ class Evaluation:
 
     def _basis_vectors(self, x: ScalarArray, kind: str) -> ScalarArray:
         """Makes the first dimension of a unit matrix the lane. Raises `TooLarge` for other arrays."""
-        one, unit = self.numbers.constant(1, kind), np.eye(self._vectors)
-        if not np.array_equal(x.ids == one, unit):
+        if not np.array_equal(x.ids == self.numbers.constant(1, kind), np.eye(self._vectors)):
             raise TooLarge("another number of basis vectors")
         return ScalarArray(np.array([[self.numbers.basis(i, kind) for i in range(self._vectors)]]), 0)
 
@@ -174,19 +172,10 @@ class Evaluation:
             name = str(op.attributes["comparison_direction"]).removeprefix(
                 "#stablehlo<comparison_direction "
             )[:-1]
-        if name == "divide" and xs[0].tangent and not xs[1].tangent:
-            return ScalarArray(self.divided(kind, *ids), lane)
+        if name == "divide" and self.numbers.is_finite and xs[0].tangent and not xs[1].tangent:
+            one = np.array(self.numbers.constant(1, kind))  # many tangents share the reciprocal
+            name, ids[1] = "multiply", self.mapped("divide", kind, one, ids[1])
         return ScalarArray(self.mapped(name, kind, *ids), lane)
-
-    def divided(self, kind: str, x: Ids, y: Ids) -> Ids:
-        """Divides tangents x by numbers y, which many tangents share.
-
-        If all is finite, the reciprocals of y are computed once, and the tangents are multiplied by them.
-        """
-        if not self.numbers.is_finite:
-            return self.mapped("divide", kind, x, y)
-        one = np.array(self.numbers.constant(1, kind))
-        return self.mapped("multiply", kind, x, self.mapped("divide", kind, one, y))
 
     def mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
         """Applies a scalar op to the elements of arrays. Returns the indices of the ops for the resulting elements."""
