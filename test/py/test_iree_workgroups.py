@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from harness.sources import source_of
 from harness.variants import AVX512, HERE
+from torch_mlir import ir
 
 import tiduc
 from tiduc.backends.iree import compile as compilation
 from tiduc.backends.iree import compiler_progress
 from tiduc.backends.iree.compile import compile_first, compile_source, compile_until
+from tiduc.backends.iree.emit.workgroups import _relocate
 from tiduc.backends.iree.fast import convolutions
 from tiduc.backends.iree.source import Source
 from tiduc.dialect import progress
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import parse
 
 KIND = "tensor<131x131xf32>"
 PRODUCT = f"""func.func @main(%x: {KIND}) -> {KIND} {{
@@ -119,6 +123,25 @@ def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
     path.write_text(PRODUCT)
     (text,) = source_of(tiduc.load(path)).workgroups.values()
     assert 'product.mlir":2:8)' in text and "#loc" not in text and "#map" not in text
+
+
+def test_a_location_is_replaced_in_ops_and_in_arguments_of_blocks() -> None:
+    """MLIR then prints the chain of calls of a kernel's location once, not for each op of the kernel."""
+    called = 'loc(callsite("a.py":1:0 at "b.py":2:0))'
+    text = f"""func.func @f(%x: tensor<4xf32> {called}, %y: tensor<4xf32> loc("z")) -> tensor<4xf32> {{
+      %0 = stablehlo.add %x, %y : tensor<4xf32> {called}
+      %1 = "stablehlo.map"(%0) <{{dimensions = array<i64: 0>}}> ({{
+      ^bb0(%z: tensor<f32> {called}):
+        stablehlo.return %z : tensor<f32> {called}
+      }}) : (tensor<4xf32>) -> tensor<4xf32> loc("z")
+      return %1 : tensor<4xf32> {called}
+    }} {called}"""
+    module = parse(text)
+    (function,) = functions_in(module)
+    with module.context:
+        _relocate(function, function.location, ir.Location.name("one"))
+        written = str(function.get_asm(enable_debug_info=True, use_local_scope=True))
+    assert "a.py" not in written and written.count('loc("one")') == 6 and written.count('loc("z")') == 2
 
 
 def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> None:

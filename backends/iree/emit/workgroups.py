@@ -37,6 +37,8 @@ DISPATCH = "flow.dispatch"
 _WORKGROUP = "_workgroup"
 """The suffix of the name of a workgroup's function."""
 
+_PLACE = "location of a tiduc kernel"
+"""The name that stands for the location of a workgroup's function while the function is printed."""
 
 _MOST = 2**31
 """All numbers that the code reads at run time must be less than this, because they are 32-bit integers."""
@@ -221,14 +223,37 @@ def declare_workgroup(code: IrOp) -> tuple[str, str]:
     """Replaces the workgroup's function in an executable by a declaration. Returns the function's name and text."""
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
+    location = function.location
+    _relocate(function, location, ir.Location.name(_PLACE))
     # With local scope, the text has no aliases such as `#loc1`, whose definitions would be outside of the text.
     text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
+    text = text.replace(f'loc("{_PLACE}")', str(location))
     name = symbol(function)
     attributes = {each: function.attributes[each] for each in function.attributes}
     place = ir.InsertionPoint(function)
-    ir.Operation.create("func.func", attributes=attributes, regions=1, loc=function.location, ip=place)
+    ir.Operation.create("func.func", attributes=attributes, regions=1, loc=location, ip=place)
     function.erase()
     return name, text
+
+
+def _relocate(function: IrOp, old: ir.Location, new: ir.Location) -> None:
+    """Replaces the location `old` of the function, and of all ops and block arguments in it, by `new`.
+
+    MLIR prints the location of each op. The location of a kernel is often a chain of calls of several hundred
+    characters, which takes several times as long to print as the op.
+    """
+
+    def visit(op: IrOp) -> ir.WalkResult:
+        if op.location == old:
+            op.operation.location = new
+        for region in op.operation.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    if argument.location == old:
+                        argument.set_location(new)
+        return ir.WalkResult.ADVANCE
+
+    function.operation.walk(visit)
 
 
 def _executable(
