@@ -80,7 +80,7 @@ def run(given: argparse.Namespace) -> list[Record]:
             continue
         began = time.monotonic()
         got = worker.asked([title, dtype, engine], given.limit)
-        record = {"outcome": got, "why": ""} if isinstance(got, str) else got
+        record = {"outcome": got, "why": f"limit: {given.limit} s"} if isinstance(got, str) else got
         seconds = round(time.monotonic() - began)
         record = {"title": title, "dtype": dtype, "engine": engine, **record, "seconds": seconds}
         with given.journal.open("a") as file:
