@@ -4,6 +4,7 @@
 """
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -159,6 +160,36 @@ def test_roots_of_optimistix(kind: str) -> None:
     program = check(function, (B,))
     assert "tidu.linear_solve" in program.text
     assert program.vjp().text.count("stablehlo.while") <= 3 * program.text.count("stablehlo.while")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_nested_solvers_export_each_derivative_once() -> None:
+    """In each step, `IndirectLevenbergMarquardt` finds a root, whose derivative solves another least-squares problem.
+
+    Without shared derivatives, the import would export hundreds of them.
+    """
+    optx = importlib.import_module("optimistix")
+
+    def residuals(y: Any, p: Any) -> Any:
+        x = jnp.linspace(0.0, 1.0, 6)
+        return y["k"] * jnp.exp(-y["r"] * x) - p * (1 + x**2) / (1 + 2 * x)
+
+    def function(p: Any) -> Any:
+        start = {"k": jnp.array(1.0), "r": jnp.array(0.5)}
+        solver = optx.IndirectLevenbergMarquardt(1e-12, 1e-12)
+        y = optx.least_squares(residuals, solver, start, p).value
+        return y["k"] ** 2 + y["r"] ** 2
+
+    with jax.enable_x64(True):
+        p = np.array(1.5)
+        program = tiduc.from_jax(function, p)
+        names = set(re.findall(r"@(tidu\.own\.[\w.]+)\(", program.text))
+        assert 10 < len(names) < 50
+        gradient = jax.jit(jax.grad(function))
+        compare(program.grad().compile(engine="xla")(p), [gradient(p)], 1e-6)
+        actual = program.hvp().compile(engine="xla")(p, p)
+        compare(actual, [jax.jit(lambda p: jax.jvp(jax.grad(function), (p,), (p,))[1])(p)], 1e-6)
 
 
 @pytest.mark.more

@@ -41,7 +41,7 @@ class MakeDerivative(Protocol):
     """
 
     def __call__(
-        self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False
+        self, captured: int = 0, rejected: frozenset[int] = frozenset(), forward: bool = False
     ) -> Derivative: ...
 
 

@@ -5,18 +5,17 @@
     func.func private @f(%x) attributes {tidu.jvp = @tidu.own.0}     in the model; %y = call @f(%x)
 
 @tidu.own.0 is exported separately, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. All calls of f
-with arguments of equal types share one derivative. A derivative may call functions with custom derivatives, perhaps
-endlessly: the derivative of `jnp.sinc` calls another such function. A derivative of order n is at level n. If the
-derivative of a function would be beyond the last level, the function rejects tangents.
+with arguments of equal types share one derivative, and so do equal calls of solvers and primitives. A derivative may
+call functions with custom derivatives, perhaps endlessly: the derivative of `jnp.sinc` calls another such function. A
+derivative of order n is at level n. If the derivative of a function would be beyond the last level, the function
+rejects tangents. The functions of a solver may be one level deeper.
 """
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
 from types import ModuleType
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tiduc.dialect.errors import TiducError, Unsupported, first_line
 from tiduc.dialect.ops.control_ops import DERIVATIVES
@@ -39,8 +38,8 @@ from tiduc.models.jax.derivative_functions import (
 from tiduc.models.jax.identity import RuleKeys
 from tiduc.models.jax.lineax_solves import LineaxSolve
 from tiduc.models.jax.naming import OwnDerivative
+from tiduc.models.jax.rejections import rejecting, rejecting_tangents
 from tiduc.models.jax.solves import Jaxprs, LinearSolve
-from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
 
 if TYPE_CHECKING:
     import jax
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
 _PREFIX = "tidu.own."
 LEVELS = 4
 """The default number of levels: the highest order of custom derivatives that are exported."""
+MOST = 1000
+"""The number of derivatives from which on only those of level 1 are exported. It limits the time of an import."""
 _EXPANDED = ("igamma", "igammac")
 """The names of JAX's primitives whose expansions have loops that end before the derivative has converged."""
 _CAPTURED = (
@@ -121,7 +122,7 @@ class OwnDerivatives:
         if self._is_kept(called) and identity(parameters) not in self._linear:
             name, rejected = self._derivative(primitive, attribute, level, parameters)
             kept = self._jax.lax.composite(function, name) if name else function
-            function = self._rejecting(kept, rejected)
+            function = rejecting(self._jax, kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
 
     def _derivative(
@@ -143,11 +144,12 @@ class OwnDerivatives:
             return self._known[key]
         inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
         smooth = [i for i, x in enumerate(inputs) if is_smooth(x)]
-        if level == self._levels:
-            return "", dict.fromkeys(smooth, _too_deep(called, level))
+        if level >= self._levels or (level and len(self.collected) >= MOST):
+            return "", dict.fromkeys(smooth, _too_deep(called, level, level >= self._levels))
         bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
         function = CalledFunction(self._jax, bound, inputs, called.out_avals)
-        make = function.jvp if attribute == DERIVATIVES[0] else function.vjp
+        # JAX caches the trace of a function, so that tests and exports of one derivative trace it once.
+        make = functools.cache(function.jvp if attribute == DERIVATIVES[0] else function.vjp)
         rejected, name = self._rejected(make, inputs, parameters), ""
         if attribute == DERIVATIVES[1]:
             rejected |= dict.fromkeys([i for i in smooth if i < parameters["num_consts"]], _CAPTURED)
@@ -157,6 +159,15 @@ class OwnDerivatives:
             self.collected.append(OwnDerivative(name, attribute, *given, level + 1, len(inputs)))
         self._known[key] = name, rejected
         return self._known[key]
+
+    def _shared(self, key: Sequence[object], make: Callable[[str], Sequence[OwnDerivative]]) -> str:
+        """The name of the derivatives of calls with a key. `make` returns these derivatives for a new name."""
+        of = self._keys.key(key)
+        if of not in self._known:
+            name = f"{_PREFIX}{len(self.collected)}"
+            self._known[of] = name, {}
+            self.collected += make(name)
+        return self._known[of][0]
 
     def _lowered_primitive(
         self,
@@ -171,11 +182,13 @@ class OwnDerivatives:
 
         function = functools.partial(primitive.bind, **parameters)
         if level < self._levels and _is_static([*ctx.avals_in, *ctx.avals_out]):
-            name = f"{_PREFIX}{len(self.collected)}"
             inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
             bound: Traceable = lambda *x: [primitive.bind(*x, **parameters)]  # noqa: E731
-            given = CalledFunction(self._jax, bound, inputs, ctx.avals_out).jvp()
-            self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(inputs)))
+            called = CalledFunction(self._jax, bound, inputs, ctx.avals_out)
+            name = self._shared(
+                [primitive, parameters, inputs],
+                lambda name: [OwnDerivative(name, DERIVATIVES[0], *called.jvp(), level + 1, len(inputs))],
+            )
             function = self._jax.lax.composite(function, name)
         chosen = ctx.module_context.lowering_parameters
         rules = tuple(rule for rule in chosen.override_lowering_rules if rule[0] is not primitive)
@@ -208,15 +221,25 @@ class OwnDerivatives:
 
     def _solver(self, call: "LinearSolve | LineaxSolve", types: Avals, level: int) -> Traceable:
         """A composite (b..., constants...) -> x... that calls a solver. Collects the derivatives of the solver."""
-        name = f"{_PREFIX}{len(self.collected)}"
         inputs = call.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types])
         solve, constants = hoisted(self._jax, call.solve, inputs)
         arguments = (*inputs, *map(self._jax.typeof, constants))
-        for suffix, attribute, of, derivative in call.derivatives(name):
-            own = _of_first(derivative, len(inputs)), arguments
-            self.collected.append(
-                OwnDerivative(f"{name}{suffix}", attribute, *own, level + 1, len(arguments), of)
-            )
+
+        def derivatives(name: str) -> list[OwnDerivative]:
+            return [
+                OwnDerivative(
+                    f"{name}{suffix}",
+                    attribute,
+                    _of_first(derivative, len(inputs)),
+                    arguments,
+                    level + 1,
+                    len(arguments),
+                    of,
+                )
+                for suffix, attribute, of, derivative in call.derivatives(name)
+            ]
+
+        name = self._shared([call.key, arguments], derivatives)
         composite = self._jax.lax.composite(solve, name)
         return lambda *given: composite(*given, *constants)
 
@@ -256,8 +279,8 @@ class OwnDerivatives:
             function = self._with_jvp(
                 function, call, ctx, level, functools.partial(primitive.bind, **parameters)
             )
-        if not call.is_kept and level and (is_tangent or level == self._levels):
-            function = self._rejecting_tangents(function, sorted(call.without_right_side()), _NO_SECOND)
+        if not call.is_kept and level and (is_tangent or level >= self._levels):
+            function = rejecting_tangents(self._jax, function, sorted(call.without_right_side()), _NO_SECOND)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
 
     def _with_jvp(
@@ -269,14 +292,16 @@ class OwnDerivatives:
         bound: Traceable,
     ) -> Traceable:
         """A composite that calls `function`, and whose derivative is the JVP that lineax defines for the call."""
-        name = f"{_PREFIX}{len(self.collected)}"
         types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
         whole, constants = hoisted(self._jax, function, types)
         arguments = (*types, *map(self._jax.typeof, constants))
         fixed = call.without_tangents() | set(range(len(types), len(arguments)))
         run = _of_first(bound, len(types))
         given = CalledFunction(self._jax, run, arguments, ctx.avals_out).jvp(rejected=fixed)
-        self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(arguments)))
+        name = self._shared(
+            [call.key, arguments, "whole"],
+            lambda name: [OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(arguments))],
+        )
         composite = self._jax.lax.composite(whole, name)
         return lambda *given: composite(*given, *constants)
 
@@ -314,29 +339,6 @@ class OwnDerivatives:
             forget_traces(caches, set())
             return first_line(error) or f"its derivative raises {type(error).__name__}"
         return None
-
-    def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Traceable:
-        """A function like `function` that rejects tangents of certain arguments. `rejected` maps these to reasons."""
-
-        def call(*given: "jax.Array") -> object:
-            composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
-            return function(
-                *(composite(x, reason=rejected[i]) if i in rejected else x for i, x in enumerate(given))
-            )
-
-        return call if rejected else function
-
-    def _rejecting_tangents(self, function: Traceable, rejected: Sequence[int], reason: str) -> Traceable:
-        """A function like `function` that rejects tangents of the `rejected` arguments, even if no op reads them."""
-
-        def call(*given: "jax.Array") -> object:
-            composite = self._jax.lax.composite(
-                lambda *_, reason: self._jax.numpy.zeros((), np.float32), NOT_DIFFERENTIABLE
-            )
-            zero = composite(*[given[i] for i in rejected], reason=reason)
-            return [y + zero.astype(y.dtype) if is_smooth(y) else y for y in function(*given)]
-
-        return call if rejected else function
 
     def _is_kept(self, called: "jax.extend.core.ClosedJaxpr") -> bool:
         where = called.jaxpr.debug_info.func_src_info or ""
@@ -377,9 +379,11 @@ def _of_first(function: Traceable, count: int) -> Traceable:
     return lambda *given: function(*given[:count])
 
 
-def _too_deep(called: "jax.extend.core.ClosedJaxpr", level: int) -> str:
-    """The error message for a function whose derivative would be beyond the last level."""
+def _too_deep(called: "jax.extend.core.ClosedJaxpr", level: int, is_last: bool) -> str:
+    """The error message for a function whose derivative is beyond the last level, or else beyond the number `MOST`."""
     name = (called.jaxpr.debug_info.func_src_info or "a function").partition(" ")[0]
+    if not is_last:
+        return f"{name} has a custom derivative, but from_jax exports at most {MOST} derivatives; {HINT}"
     return (
         f"{name} has a custom derivative, of which from_jax exported {level} orders; "
         f"from_jax(..., custom_derivatives={level + 2}) exports more"

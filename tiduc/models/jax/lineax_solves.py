@@ -132,6 +132,14 @@ class LineaxSolve:
             return False
         return len(types) == 1 and types <= SOLVABLE
 
+    @property
+    def key(self) -> list[object]:
+        """What the derivatives of the call depend on, for `RuleKeys`. They do not check whether a solve fails."""
+        chosen = dict(self._parameters)
+        if self.is_solve:
+            chosen["static"] = chosen["static"][:-1]  # the last argument of the primitive is `throw`
+        return [self._primitive, chosen, self._batch]
+
     def without_tangents(self) -> frozenset[int]:
         """The operands of the primitive that have no tangents: all except those of the operator and the vector."""
         return frozenset(range(self._count)).difference(self._moving) if self.is_solve else frozenset()

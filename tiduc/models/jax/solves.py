@@ -55,6 +55,8 @@ class LinearSolve:
     def __init__(self, jax: ModuleType, const_lengths: Sequence[int], jaxprs: Jaxprs) -> None:
         self._jax, self._counts, self._jaxprs = jax, list(const_lengths)[:4], jaxprs
         self.size = len(jaxprs.matvec.out_avals)
+        self.key = [self._counts, jaxprs]
+        """What the solver depends on, for `RuleKeys`."""
 
     def in_order(self, given: Sequence[T]) -> list[T]:
         """The operands of the primitive in the order of the functions: b, which is last, becomes first."""

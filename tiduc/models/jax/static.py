@@ -44,13 +44,14 @@ def without_static_leaves(
 def _traceable_leaves(jax: ModuleType, tree: object) -> list[bool]:
     """For each leaf of a pytree, whether JAX traces it."""
     found = []
-    for part in jax.tree_util.tree_leaves(tree, is_leaf=_is_module):
-        inner = jax.tree_util.tree_leaves(part) if _is_module(part) else [part]
-        found += [is_traceable(x) and not (_is_module(part) and isinstance(x, _PYTHON)) for x in inner]
+    for part in jax.tree_util.tree_leaves(tree, is_leaf=is_module):
+        inner = jax.tree_util.tree_leaves(part) if is_module(part) else [part]
+        found += [is_traceable(x) and not (is_module(part) and isinstance(x, _PYTHON)) for x in inner]
     return found
 
 
-def _is_module(value: object) -> bool:
+def is_module(value: object) -> bool:
+    """Whether a value is a module of equinox."""
     return any(kind.__name__ == "Module" and "equinox" in kind.__module__ for kind in type(value).__mro__)
 
 
