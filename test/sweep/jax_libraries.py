@@ -114,7 +114,8 @@ class Work:
     def __post_init__(self) -> None:
         self.function, self.leaves, self.active = of_leaves(self.case)
         rng = np.random.default_rng(0)
-        self.directions = [rng.standard_normal(self.leaves[i].shape) for i in self.active]
+        like = [self.leaves[i] for i in self.active]
+        self.directions = [np.asarray(rng.standard_normal(x.shape), x.dtype) for x in like]
 
     @cached_property
     def program(self) -> tiduc.Program:

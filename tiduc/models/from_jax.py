@@ -46,8 +46,8 @@ def from_jax(
     inputs, too; they are the first inputs. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives.
     `custom_derivatives` may be the highest order of kept derivatives. If it is False, the ops of the functions are
     differentiated. `function` may also be a `Lowered` or an `Exported`, which contain no custom derivatives. Raises
-    `TiducError` if JAX cannot trace the function, and `Unsupported` if a custom derivative reads a traced array of an
-    outer function.
+    `TiducError` if JAX cannot trace the function, and `Unsupported` if a solver reads a traced array of an outer
+    function.
     """
     jax = _jax()
     if isinstance(function, jax.stages.Lowered | jax.export.Exported):

@@ -57,6 +57,10 @@ _CAPTURED = (
     "a function with custom_vjp reads a traced array of an enclosing function; it has no derivative with respect to "
     f"this array; make the array an argument; {HINT}"
 )
+_TRACED = (
+    "the derivative of a function with custom_jvp or custom_vjp reads a traced array that is not its argument; "
+    f"arguments in nondiff_argnums must be constants; {HINT}"
+)
 _NO_SECOND = (
     "lineax.linear_solve has only first derivatives if its solver does not assume full rank, such as SVD, LSMR and "
     "AutoLinearSolver(well_posed=False); choose LU or QR"
@@ -153,9 +157,11 @@ class OwnDerivatives:
         rejected, name = self._rejected(make, inputs, parameters), ""
         if attribute == DERIVATIVES[1]:
             rejected |= dict.fromkeys([i for i in smooth if i < parameters["num_consts"]], _CAPTURED)
+        given = make(parameters["num_consts"], frozenset(rejected))
+        if level == 0 and len(rejected) < len(smooth) and not self._is_closed(given):
+            rejected = dict.fromkeys(smooth, _TRACED) | rejected
         if len(rejected) < len(smooth):
             name = f"{_PREFIX}{len(self.collected)}"
-            given = make(parameters["num_consts"], frozenset(rejected))
             self.collected.append(OwnDerivative(name, attribute, *given, level + 1, len(inputs)))
         self._known[key] = name, rejected
         return self._known[key]
@@ -350,24 +356,24 @@ class OwnDerivatives:
     def is_closed(self, derivative: OwnDerivative) -> bool:
         """Whether a derivative reads only its arguments and constants, and no array that an outer function traces.
 
-        A derivative that reads a traced array cannot be exported separately. Raises `Unsupported` for such a derivative
-        at level 1, which belongs to a function that the exported function calls. At higher levels, returns False, and
-        the ops of the function are differentiated instead.
+        A derivative that reads a traced array cannot be exported separately. At level 1, functions with such a
+        derivative reject tangents, and solvers raise `Unsupported`. At higher levels, returns False, and the ops of the
+        function are differentiated instead.
         """
         try:
-            closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
+            is_closed = self._is_closed((derivative.function, derivative.arguments))
         except TiducError:
             raise
         except Exception as error:
             raise TiducError(f"JAX cannot trace a custom derivative: {first_line(error)}; {HINT}") from error
-        if not any(isinstance(x, self._jax.core.Tracer) for x in closed.consts):
-            return True
-        if derivative.level > 1:
-            return False
-        raise Unsupported(
-            "the derivative of a function with custom_jvp or custom_vjp reads a traced array that is not its argument; "
-            f"arguments in nondiff_argnums must be constants; {HINT}"
-        )
+        if not is_closed and derivative.level == 1:
+            raise Unsupported(_TRACED)
+        return is_closed
+
+    def _is_closed(self, derivative: Derivative) -> bool:
+        function, arguments = derivative
+        constants = self._jax.make_jaxpr(function)(*arguments).consts
+        return not any(isinstance(x, self._jax.core.Tracer) for x in constants)
 
 
 def _is_static(types: Avals) -> bool:
