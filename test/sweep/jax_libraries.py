@@ -168,9 +168,10 @@ def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
     if part == "value":
         return "jax", [work.value(*work.leaves)]
     at = [work.leaves[i] for i in work.active]
-    candidates = [work.gradient] if part in ("gradient", "exported") else [work.forwards, work.backwards]
-    if part == "hvp" and work.case.reference is not None:
-        candidates.append(work.of_reference)
+    candidates = [work.gradient]
+    if part == "hvp":
+        second = Work(replace(work.case, function=work.case.twice or work.case.function))
+        candidates = [second.forwards, second.backwards]
     for candidate in candidates:
         try:
             given = work.leaves if part in ("gradient", "exported") else at

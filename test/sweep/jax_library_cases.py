@@ -14,7 +14,7 @@ class Case:
     """A function and its arguments, which are pytrees.
 
     `needs` are the packages that the function uses, and `without` are the names of comparisons that are left out.
-    `reference` is an equal function whose second derivatives JAX can compute, if it cannot compute the function's own.
+    `twice` is a function with equal derivatives that JAX differentiates twice; by default, it is `function`.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Case:
     needs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     tolerance: float = 0.0
-    reference: Callable[..., Any] | None = None
+    twice: Callable[..., Any] | None = None
 
 
 RNG = np.random.default_rng(7)
@@ -62,8 +62,8 @@ def _diffrax() -> Iterator[Case]:
     from diffrax_cases import cases as of_diffrax
 
     for name, function, arguments, without in of_diffrax():
-        reference = function.direct() if isinstance(function, Flow) else None
-        yield Case(f"diffrax {name}", function, arguments, ("diffrax",), without, reference=reference)
+        twice = getattr(function, "twice", None)
+        yield Case(f"diffrax {name}", function, arguments, ("diffrax",), without, twice=twice)
 
 
 def _optax() -> Iterator[Case]:
