@@ -162,6 +162,24 @@ def test_roots_of_optimistix(kind: str) -> None:
     assert program.vjp().text.count("stablehlo.while") <= 3 * program.text.count("stablehlo.while")
 
 
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_batches_of_loops_with_buffers() -> None:
+    """A batch of a loop writes to its buffers by a primitive of equinox, whose ops are differentiated in any order."""
+    loops = importlib.import_module("equinox.internal")
+
+    def written(x: Any) -> Any:
+        def body(state: Any) -> Any:
+            i, y, buffer = state
+            return i + 1, jnp.sin(y) * 2, buffer.at[i].set(y)
+
+        start = jnp.array(0), x, jnp.zeros(3)
+        options = {"kind": "bounded", "max_steps": 3, "buffers": lambda state: state[2]}
+        return loops.while_loop(lambda state: state[1] < 1.5, body, start, **options)[2]
+
+    check(lambda x: jnp.sum(jax.vmap(written)(x) ** 2), (np.array([0.2, 0.5, 1.7]),))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
 def test_nested_solvers_export_each_derivative_once() -> None:

@@ -1,4 +1,4 @@
-"""Tests that `from_jax` exports the derivative of a function once, for all calls of the function and at all orders."""
+"""Tests that `from_jax` exports the derivative of a function once, for all calls and orders, and rejects few tangents."""
 
 from collections.abc import Callable
 from typing import Any
@@ -128,3 +128,30 @@ def test_keys_of_trees_and_sets() -> None:
     assert keys.key(tree({"a": 1, "b": (2, None)})) == keys.key(tree({"a": 3, "b": (4, None)}))
     assert keys.key(tree({"a": 1, "b": (2, None)})) != keys.key(tree({"a": 1, "b": [2, None]}))
     assert keys.key({1, "a"}) == keys.key({"a", 1}) != keys.key({"a", 2})
+
+
+def test_vjps_that_reject_some_tangents_in_their_backward_pass() -> None:
+    """JAX tells the forward pass which tangents are symbolic zeros; the backward pass raises the exception."""
+
+    @jax.custom_vjp
+    def first(x: Any, y: Any) -> Any:
+        return jnp.sin(x) * y
+
+    has_tangent = []
+
+    def forwards(x: Any, y: Any) -> Any:
+        has_tangent[:] = [x.perturbed, y.perturbed]
+        return first(x.value, y.value), None
+
+    def backwards(_: Any, ct: Any) -> Any:
+        if has_tangent[1]:
+            raise RuntimeError("no tangent of y")
+        return 7 * ct, jnp.zeros_like(ct)
+
+    first.defvjp(forwards, backwards, symbolic_zeros=True)
+    x, y = np.float32(0.3), np.float32(2)
+    program = tiduc.from_jax(lambda x, y: first(x, y) * x, x, y)
+    expected = jax.grad(lambda x: first(x, y) * x)(x)
+    np.testing.assert_allclose(program.grad("x").compile(engine="reference")(x, y)[0], expected, rtol=1e-6)
+    with pytest.raises(Unsupported, match="no tangent of y"):
+        program.grad("y")

@@ -16,6 +16,7 @@ EXPLICIT = ("Euler", "Heun", "Midpoint", "Ralston", "Bosh3", "Tsit5", "Dopri5", 
 IMPLICIT = ("ImplicitEuler", "Kvaerno3", "Kvaerno4", "Kvaerno5")
 IMEX = ("Sil3", "KenCarp3", "KenCarp4", "KenCarp5")
 SYMPLECTIC = ("SemiImplicitEuler",)
+AREAS = diffrax.BrownianIncrement, diffrax.SpaceTimeLevyArea, diffrax.SpaceTimeTimeLevyArea
 REVERSIBLE = ("ReversibleHeun", "LeapfrogMidpoint")
 SDE = (
     "Euler",
@@ -196,7 +197,8 @@ def _saves() -> Iterator[Row]:
 def _stochastic() -> Iterator[Row]:
     for name, without in once(SDE):
         solver = getattr(diffrax, name)()
-        area = getattr(solver, "minimal_levy_area", diffrax.BrownianIncrement)
+        least = getattr(solver, "minimal_levy_area", diffrax.BrownianIncrement)
+        area = next(each for each in AREAS if issubclass(each, least))
         for path in ("VirtualBrownianTree", "UnsafeBrownianPath"):
             if path == "UnsafeBrownianPath" and name != "Euler":
                 continue
@@ -205,13 +207,14 @@ def _stochastic() -> Iterator[Row]:
                 key = jax.random.PRNGKey(3)
                 if path == "VirtualBrownianTree":
                     noise: Any = diffrax.VirtualBrownianTree(0.0, 1.0, 1e-2, (), key, levy_area=area)
+                    adjoint: Any = diffrax.RecursiveCheckpointAdjoint()
                 else:
                     noise = diffrax.UnsafeBrownianPath((), key, levy_area=area)
+                    adjoint = diffrax.DirectAdjoint()
                 drift = diffrax.ODETerm(field)
                 diffusion = diffrax.ControlTerm(lambda t, y, p: 0.1 * p, noise)
-                return diffrax.diffeqsolve(
-                    diffrax.MultiTerm(drift, diffusion), solver, 0.0, 1.0, 0.25, y, p, throw=True
-                ).ys
+                terms = diffrax.MultiTerm(drift, diffusion)
+                return diffrax.diffeqsolve(terms, solver, 0.0, 1.0, 0.25, y, p, adjoint=adjoint).ys
 
             yield (
                 f"SDE solvers: {name}{', ' + path if path != 'VirtualBrownianTree' else ''}",

@@ -105,6 +105,10 @@ def difference(actual: list[Any], expected: list[Any]) -> float:
     return worst
 
 
+class Wrong(Exception):
+    """Raised if a result differs from the expected one. Libraries raise `AssertionError`s of their own."""
+
+
 @dataclass
 class Work:
     """The imported program of a case, and JAX's value and gradient. All parts of the case share them."""
@@ -192,7 +196,7 @@ def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
 def check(work: Work, part: str, engine: str) -> str:
     """Compares a part with its expected result. Returns the kind of this result: "jax" or "along".
 
-    Raises `TiducError` if tiduc refuses the part, and `AssertionError` if its result is wrong.
+    Raises `TiducError` if tiduc refuses the part, and `Wrong` if its result is wrong.
     """
     case, directions = work.case, work.directions
     kind, expected = expectation(part, work)
@@ -209,7 +213,7 @@ def check(work: Work, part: str, engine: str) -> str:
         actual = [sum(np.sum(g * d) for g, d in zip(actual, directions, strict=True))]
     error = difference(actual, expected)
     if not error <= (1e-4 if kind == "along" else case.tolerance or TOLERANCE):
-        raise AssertionError(f"relative difference {error:.1e} from {kind}")
+        raise Wrong(f"relative difference {error:.1e} from {kind}")
     return kind
 
 
@@ -220,7 +224,7 @@ def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
     """
     try:
         return "right", check(work, part, engine)
-    except AssertionError as error:
+    except Wrong as error:
         return "wrong", " ".join(str(error).split())[:300]
     except tiduc.TiducError as error:
         return "refused", str(error)[:400]

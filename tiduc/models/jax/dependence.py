@@ -6,7 +6,7 @@ ops of the function instead, because the custom derivative may call the function
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiduc.models.jax.identity import origin
 
@@ -25,8 +25,13 @@ def calls_that_depend(closed: "jax.extend.core.ClosedJaxpr", first: int) -> set[
 
 
 def identity(parameters: Mapping[str, object]) -> int:
-    """The identity of a call: that of its first parameter in `RULES`. Returns 0 if it has none of these parameters."""
-    return next((origin(parameters[name]) for name in RULES if name in parameters), 0)
+    """The identity of a call: that of its first parameter in `RULES`. Returns 0 if it has none of these parameters.
+
+    A batch of equinox contains the parameters of the call as pairs in its parameter `params`.
+    """
+    inner: Any = parameters.get("params", ())
+    given = dict(inner) if "prim" in parameters else parameters
+    return next((origin(given[name]) for name in RULES if name in given), 0)
 
 
 def _visit(jaxpr: "jax.extend.core.Jaxpr", moving: Sequence[bool], found: set[int]) -> list[bool]:

@@ -269,6 +269,8 @@ class OwnDerivatives:
         parameters: Parameters = of_call
         call = LineaxSolve(self._jax, primitive, ctx.avals_in, parameters)
         function: Traceable = functools.partial(call.whole, throws=level == 0)
+        if not call.is_solve:  # a batch of another primitive of equinox, whose ops have derivatives
+            return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
         stop = self._jax.lax.stop_gradient
         is_tangent = identity(parameters) in self._linear
         if call.is_kept or (is_tangent and call.is_kept_for_tangents):
@@ -323,18 +325,21 @@ class OwnDerivatives:
         if self._error(make(captured, frozenset()), caches) is None:
             return {}
 
-        def rejected_among(some: Sequence[int]) -> dict[int, str]:
-            message = self._error(make(captured, smooth.difference(some), forward=True), caches)
+        def rejected_among(some: Sequence[int], forward: bool) -> dict[int, str]:
+            message = self._error(make(captured, smooth.difference(some), forward=forward), caches)
             if message is None or len(some) == 1:
                 return {} if message is None else {some[0]: message}
             middle = len(some) // 2
-            return rejected_among(some[:middle]) | rejected_among(some[middle:])
+            return rejected_among(some[:middle], forward) | rejected_among(some[middle:], forward)
 
-        rejected = rejected_among(sorted(smooth))
-        if len(rejected) < len(smooth):
+        for forward in (True, False):  # some VJPs raise exceptions only in their backward pass
+            rejected = rejected_among(sorted(smooth), forward)
+            if len(rejected) == len(smooth):
+                return rejected
             message = self._error(make(captured, frozenset(rejected)), caches)
-            return rejected if message is None else dict.fromkeys(smooth, message)
-        return rejected
+            if message is None:
+                return rejected
+        return dict.fromkeys(smooth, str(message))
 
     def _error(self, given: Derivative, caches: Sequence[object]) -> str | None:
         """The message of the exception that a derivative raises while JAX traces it. Returns None if it raises none."""
@@ -371,8 +376,7 @@ class OwnDerivatives:
         return is_closed
 
     def _is_closed(self, derivative: Derivative) -> bool:
-        function, arguments = derivative
-        constants = self._jax.make_jaxpr(function)(*arguments).consts
+        constants = self._jax.make_jaxpr(derivative[0])(*derivative[1]).consts
         return not any(isinstance(x, self._jax.core.Tracer) for x in constants)
 
 
