@@ -1,4 +1,4 @@
-"""Tests that `from_jax` exports the derivative of a function once, for all calls and orders, and rejects few tangents."""
+"""Tests that `from_jax` exports the derivative of a function once, for all calls and orders; tests rejected tangents."""
 
 from collections.abc import Callable
 from typing import Any
