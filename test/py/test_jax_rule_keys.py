@@ -1,4 +1,4 @@
-"""Tests that `from_jax` exports the derivative of a function once, for all calls and orders; tests rejected tangents."""
+"""Tests that `from_jax` exports the derivative of a function once, for all calls and orders, and rejected tangents."""
 
 from collections.abc import Callable
 from typing import Any
