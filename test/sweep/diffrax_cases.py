@@ -43,17 +43,30 @@ def field(t: Any, y: Any, p: Any) -> Any:
 class Flow:
     """A function that solves an ODE. It maps the initial value and the parameters to the state at the last time.
 
-    It maps the initial value and the parameters to the state at time 1. `options` are arguments of `diffeqsolve`. With
-    the default adjoint, the attribute `twice` of the function is the function with `DirectAdjoint`, which JAX
-    differentiates twice. Differences of gradients would include changes of adaptive steps, which derivatives ignore.
+    `options` are arguments of `diffeqsolve`, with `terms` and `end`.
     """
 
     solver: Any
     options: Mapping[str, Any]
 
-    if "adjoint" not in options:
-        solved.twice = solve(solver, **options, adjoint=diffrax.DirectAdjoint())  # type: ignore[attr-defined]
-    return solved
+    def __call__(self, y: Any, p: Any) -> Any:
+        options = dict(self.options)
+        terms, end = options.pop("terms"), options.pop("end")
+        return diffrax.diffeqsolve(terms, self.solver, 0.0, end, y0=y, args=p, **options).ys
+
+    def direct(self) -> "Flow | None":
+        """The function with the adjoint through which JAX computes second derivatives. None for other adjoints.
+
+        Finite differences are no reference for adaptive steps, because step sizes have no derivative in diffrax.
+        """
+        if "adjoint" in self.options:
+            return None
+        return Flow(self.solver, {**self.options, "adjoint": diffrax.DirectAdjoint(), "max_steps": 64})
+
+
+def solve(solver: Any, **options: Any) -> Flow:
+    """Returns a function that solves an ODE, by default that of the van der Pol oscillator, up to time 1."""
+    return Flow(solver, {"dt0": 0.1, "terms": diffrax.ODETerm(field), "end": 1.0} | options)
 
 
 def once(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

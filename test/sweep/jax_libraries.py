@@ -144,13 +144,6 @@ class Work:
         """JAX's Hessian-vector product at the float leaves `some`, by forward mode over reverse mode."""
         return jax.jvp(lambda *x: self.gradient(*self.moved(*x)), some, tuple(self.directions))[1]
 
-    def of_reference(self, *some: Any) -> Any:
-        """JAX's Hessian-vector product of the case's reference function, by forward mode over reverse mode."""
-        assert self.case.reference is not None
-        function, _, active = of_leaves(replace(self.case, function=self.case.reference))
-        gradient = jax.grad(function, active)
-        return jax.jvp(lambda *x: gradient(*self.moved(*x)), some, tuple(self.directions))[1]
-
     def backwards(self, *some: Any) -> Any:
         """JAX's Hessian-vector product at the float leaves `some`, by reverse mode over reverse mode."""
 

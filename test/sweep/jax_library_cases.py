@@ -62,7 +62,7 @@ def _diffrax() -> Iterator[Case]:
     from diffrax_cases import cases as of_diffrax
 
     for name, function, arguments, without in of_diffrax():
-        twice = getattr(function, "twice", None)
+        twice = function.direct() if isinstance(function, Flow) else None
         yield Case(f"diffrax {name}", function, arguments, ("diffrax",), without, twice=twice)
 
 
