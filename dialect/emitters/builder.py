@@ -17,6 +17,7 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.ir_types import Attributes
 from tiduc.dialect.shapes.sizes import Extent
+from tiduc.dialect.shapes.types import is_dynamic
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 """The active masks of ops with two operands: `_OF_TWO[flag of the first][flag of the second]`.
@@ -141,6 +142,23 @@ class Builder(Emits[Value, Never]):
             op.name, tuple(operands), self.graph, None, given, op.source, op.captures, self.location
         )
         return self._emit(copy, [y.type for y in op.results])
+
+    def hides_sizes(self, graph: Graph) -> bool:
+        """Whether a call of the graph would hide dynamic sizes of its results that `inline` shows.
+
+        Derivatives of the reader of a result need its sizes. Ops whose regions capture values are not inlined.
+        """
+        is_open = any(op.captures for op in graph.definitions)
+        return not is_open and any(y is not None and is_dynamic(y.type) for y in graph.outputs)
+
+    def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
+        """Emits the ops of a graph that reads no values of other graphs, and returns its outputs."""
+        local = dict(zip(graph.inputs.values(), operands, strict=True))
+        outputs = [y for y in graph.outputs if y is not None]
+        for op in self.view.schedule(outputs, local):
+            replaced = {i: local[x] for i, x in enumerate(op.operands)}
+            local.update(zip(op.results, self.reapply(op, replaced), strict=True))
+        return [local[y] for y in outputs]
 
     def copy(
         self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()

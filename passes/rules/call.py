@@ -26,7 +26,7 @@ from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
 from tiduc.dialect.shapes.origins import set_sizes
-from tiduc.dialect.shapes.types import is_dynamic, predicate
+from tiduc.dialect.shapes.types import predicate
 from tiduc.passes.rules.lent import LentSplit, Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
@@ -233,29 +233,15 @@ def _is_linear(b: StablehloBuilder, jvp: LinearizedCall, first: int) -> bool:
 
 def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> list[Value | None]:
     """Returns the tangents from a custom VJP, as results of `call_vjp`. The transpose of this op calls the VJP."""
-    given = [
-        b.zeros_like(x) if t is None else t
-        for x, t in zip(op.operands, dx, strict=True)
-        if b.tangent_type(x.type) is not None
-    ]
-    types = [y.type for y in op.results if b.tangent_type(y.type) is not None]
+    pairs = zip(op.operands, dx, strict=True)
+    given = [b.zeros_like(x) if t is None else t for x, t in pairs if b.tangent_type(x.type) is not None]
+    smooth = [y for y in op.results if b.tangent_type(y.type) is not None]
     named = {GRAPHS: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(vjp.name)])}
-    tangents = iter(b.emit_all(CALL_VJP, (*op.operands, *given), types, named))
-    dy = [next(tangents) if b.tangent_type(y.type) is not None else None for y in op.results]
-    for y, tangent in zip(op.results, dy, strict=True):
-        if tangent is not None:
-            set_sizes(tangent, y)
-    return dy
-
-
-def _inlined(b: StablehloBuilder, graph: Graph, operands: Sequence[Value]) -> list[Value]:
-    """Emits the ops of a closed graph, and returns its outputs."""
-    local = dict(zip(graph.inputs.values(), operands, strict=True))
-    outputs = [y for y in graph.outputs if y is not None]
-    for op in b.view.schedule(outputs, local):
-        replaced = {i: local[x] for i, x in enumerate(op.operands)}
-        local.update(zip(op.results, b.reapply(op, replaced), strict=True))
-    return [local[y] for y in outputs]
+    tangents = b.emit_all(CALL_VJP, (*op.operands, *given), [y.type for y in smooth], named)
+    dy = dict(zip(smooth, tangents, strict=True))
+    for y, tangent in dy.items():
+        set_sizes(tangent, y)
+    return [dy.get(y) for y in op.results]
 
 
 OwnRule = Callable[[StablehloBuilder, Definition, Tangents, Graph], list[Value | None]]
@@ -281,16 +267,12 @@ def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | 
 def call_vjp_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """Calls the VJP, which maps (x..., cy...) to (cx...) or to (y..., cx...). Returns cx.
-
-    A VJP with dynamic sizes is inlined, because the sizes of a call's results are unknown to further derivatives.
-    """
+    """Calls the VJP, which maps (x..., cy...) to (cx...) or to (y..., cx...). Returns cx."""
     vjp = b.view.graph(op.attributes[GRAPHS][0].value)
     count = len(vjp.inputs) - len(op.results)
     given = [b.zeros_like(y) if c is None else c for c, y in zip(ct, op.results, strict=True)]
-    dynamic = any(y is not None and is_dynamic(y.type) for y in vjp.outputs)
-    is_inlined = dynamic and not any(each.captures for each in vjp.definitions)
-    cx = (_inlined if is_inlined else emit_call)(b, vjp, (*op.operands[:count], *given))
+    operands = *op.operands[:count], *given
+    cx = b.inline(vjp, operands) if b.hides_sizes(vjp) else emit_call(b, vjp, operands)
     return [None] * count + list(cx)[len(cx) - (len(op.operands) - count) :]
 
 
