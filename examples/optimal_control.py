@@ -2,6 +2,7 @@
 
     python examples/optimal_control.py                    # solves it by trust-constr, with sparse derivatives
     python examples/optimal_control.py --save kkt.mlir    # saves a program with all derivatives for an SQP method
+    python examples/optimal_control.py --casadi ./kkt.so  # solves it by CasADi's interface to IPOPT
 
 The variables z are an angle, a speed and a torque at each of 21 times. The cost is the integral of the squared torque.
 The constraints are the equations of motion, which are discretized by the trapezoidal rule, and the prescribed states at
@@ -122,12 +123,35 @@ def solve(problem: Problem) -> Any:
     )
 
 
+def solve_by_casadi(library: str) -> tuple[float, float, int]:
+    """Solves the problem by IPOPT, with the functions of a shared library (`on_device/casadi.c`).
+
+    Returns the cost, the largest gap, and the number of iterations.
+    """
+    import casadi
+
+    problem, hessian = (casadi.external(name, library) for name in ("problem", "hess_lag"))
+    z = casadi.MX.sym("z", 3 * (STEPS + 1))
+    cost, gap = problem(z)
+    options = {"hess_lag": hessian, "print_time": False, "ipopt.print_level": 0, "ipopt.sb": "yes"}
+    solver = casadi.nlpsol("solver", "ipopt", {"x": z, "f": cost, "g": gap}, options)
+    found = solver(x0=start(), lbg=0, ubg=0)
+    return float(found["f"]), float(casadi.norm_inf(found["g"])), solver.stats()["iter_count"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--save", metavar="FILE", help="write the program with all derivatives")
+    parser.add_argument(
+        "--casadi", metavar="LIBRARY", help="solve the problem by CasADi and this shared library"
+    )
     given = parser.parse_args()
     if given.save:
         derivatives().save(given.save)
+        return
+    if given.casadi:
+        found_cost, worst, iterations = solve_by_casadi(given.casadi)
+        print(f"cost {found_cost:.6f}, largest gap {worst:.0e}, {iterations} iterations")
         return
     found = solve(Problem())
     print(f"cost {found.fun:.6f}, largest gap {found.constr_violation:.0e}, {found.nit} iterations")

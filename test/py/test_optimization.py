@@ -3,9 +3,7 @@
 The wanted values are JAX's dense derivatives.
 """
 
-import importlib.util
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,6 @@ from harness.xla import by_xla
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.backends.backend import Options
-from tiduc.backends.iree.static.library import compile_library
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.ops.compressed import Compressed
 from tiduc.loading import load
@@ -332,52 +328,7 @@ def test_large_ones_have_no_array_of_the_matrix() -> None:
     np.testing.assert_allclose(diagonal, 1 + np.append(4 * x[:-1] ** 2, 0) + np.append(0, np.ones(2999)))
 
 
-# ---- examples and static libraries -------------------------------------------------------------------------------
-
-
-def example() -> Any:
-    spec = importlib.util.spec_from_file_location("optimal_control", EXAMPLES / "optimal_control.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.more
-def test_scipy_solves_the_example() -> None:
-    pytest.importorskip("scipy")
-    module = example()
-    problem = module.Problem()
-    found = module.solve(problem)
-    assert found.constr_violation < 1e-9
-    results = problem.at(found.x, 1.0, found.v[0])
-    slope = results["cost.jacobian.z"].toarray().ravel() + results["gap.jacobian.z"].T @ found.v[0]
-    assert np.max(np.abs(slope)) < 1e-7
-    np.testing.assert_allclose(found.fun, 2.488471, atol=1e-6)
-
-
-@pytest.mark.more
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-def test_sequential_quadratic_programming_in_c(tmp_path: Path) -> None:
-    """The example in C uses a static library's derivatives and patterns, and finds the minimum that SciPy finds."""
-    pytest.importorskip("scipy")
-    library = compile_library(example().derivatives().lower(), "kkt", Options("x86_64"))
-    (tmp_path / "kkt.o").write_bytes(library.kernels)
-    (tmp_path / "kkt.c").write_text(library.host)
-    (tmp_path / "kkt.h").write_text(library.header)
-    flags = (
-        "-std=c11",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fsanitize=address,undefined",
-        f"-I{tmp_path}",
-    )
-    files = (str(EXAMPLES / "on_device" / "sqp.c"), *(str(tmp_path / name) for name in ("kkt.c", "kkt.o")))
-    subprocess.run(["gcc", *flags, *files, "-lm", "-o", str(tmp_path / "sqp")], check=True)
-    said = subprocess.run([str(tmp_path / "sqp")], check=True, capture_output=True, text=True).stdout
-    assert said.startswith("cost 2.488471, largest gap")
+# ---- static libraries -------------------------------------------------------------------------------
 
 
 @pytest.mark.more
