@@ -28,7 +28,7 @@ from tiduc.dialect.mlir.emit import artifact, bytecode, emit
 from tiduc.explain import as_json, explain
 from tiduc.linking import link
 from tiduc.models.files import import_model
-from tiduc.models.torch import untrusted
+from tiduc.models.torch import isolated
 from tiduc.opt import PASSES, run_pipeline
 from tiduc.program import Program
 from tiduc.runtime import cache as modules_cache
@@ -260,7 +260,7 @@ def _build_watched(s: Subject) -> None:
         raise _Built("built")
 
     _import_a_plain_archive()
-    with patch.object(untrusted, "stablehlo", built), suppress(_Built):
+    with patch.object(isolated, "stablehlo", built), suppress(_Built):
         _import_watched(s)
 
 
