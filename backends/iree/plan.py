@@ -109,6 +109,7 @@ class Rerun(Enum):
         "one verified run, since a step fails or makes invalid ops, and unverified steps do not say which op"
     )
     UNPLACED = "IREE's own phase, since the pipelines in which tiduc places arrays fail"
+    RESCHEDULED = "passes and edits that avoid a fault of IREE's own schedule"
     RECORDED_IN_EACH_CALL = (
         "commands are recorded in each call, since a recorded copy would use the arrays of the first call"
     )

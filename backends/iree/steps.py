@@ -48,6 +48,37 @@ _SCHEDULE = (
 )
 """The phase `SCHEDULED` as two pass pipelines, each with the name of the point at which it ends."""
 
+COMMANDED = "stream, commands"
+"""The point inside `SCHEDULED` at which dispatches have become commands."""
+
+_OF_FUNCTIONS = "util.func({0}),util.initializer({0})"
+_CLEANUP = (
+    _OF_FUNCTIONS.format(
+        "canonicalize,cse,iree-util-optimize-int-arithmetic,iree-util-simplify-global-accesses,"
+        "iree-util-apply-patterns"
+    )
+    + ",iree-util-fold-globals,iree-util-fuse-globals,iree-util-ipo"
+)
+_RESCHEDULE = (
+    _SCHEDULE[0],
+    ("iree-stream-cmd-transformation-pipeline", COMMANDED),
+    (
+        f"{_CLEANUP},iree-util-fixed-point-iterator{{max-iterations=10 pipeline=builtin.module("
+        f"{_CLEANUP},iree-stream-elide-timepoints)}},{_OF_FUNCTIONS.format('convert-scf-to-cf')},{_CLEANUP},"
+        "iree-stream-fuse-dispatch-bindings,iree-stream-annotate-dispatch-arguments,"
+        "iree-stream-annotate-dispatch-assumptions,iree-stream-pack-dispatch-operands,"
+        f"{_CLEANUP},iree-stream-fold-uniform-operands,{_CLEANUP}",
+        SCHEDULED,
+    ),
+)
+"""Pipelines in place of `_SCHEDULE` that elide timepoints only before loops become branches (`scheduling.py`)."""
+
+_SCHEDULING_FAULTS = (
+    "streamable op expected to be in an execution region",
+    "failed to solve for timepoint coverage",
+)
+"""Errors of IREE's compiler that `_RESCHEDULE` and the edits of `modules/scheduling.py` avoid."""
+
 _GENERIC = b'"builtin.module"'
 """The beginning of a module in MLIR's generic form. Aliases of attributes may precede the module."""
 
@@ -61,6 +92,7 @@ class Changes(NamedTuple):
     - `vm`: host code is edited when it is VM code.
     - `poisons`: memory is filled with NaN before and after its use.
     - `objects`: an object file is requested, for which the program is read after `SCHEDULED` and after `LOWERED`.
+    - `reschedules`: the program avoids faults of IREE's passes that schedule dispatches.
     """
 
     repeats: bool
@@ -69,6 +101,7 @@ class Changes(NamedTuple):
     vm: bool
     poisons: bool = False
     objects: bool = False
+    reschedules: bool = False
 
     @staticmethod
     def of(source: Source, target: Target, objects: bool = False) -> "Changes":
@@ -80,7 +113,7 @@ class Changes(NamedTuple):
 
     @property
     def in_flow(self) -> bool:
-        return self.repeats or self.places
+        return self.repeats or self.places or self.reschedules
 
     @property
     def in_stream(self) -> bool:
@@ -88,13 +121,15 @@ class Changes(NamedTuple):
 
     @property
     def read_in_stream(self) -> bool:
-        return self.in_stream or self.objects
+        return self.in_stream or self.objects or self.reschedules
 
     def edits(self, target: Target, threaded: bool) -> dict[str, tuple[str, ...]]:
         """Returns the names of the edits after each phase that has edits (`modules/edits.py`)."""
         edits: dict[str, tuple[str, ...]] = {}
-        if self.repeats:
-            edits[DISPATCHED] = ("inline_repeats",)
+        if self.repeats or self.reschedules:
+            edits[DISPATCHED] = (*("inline_repeats",) * self.repeats, *("sink_splats",) * self.reschedules)
+        if self.reschedules:
+            edits[COMMANDED] = ("drop_reached_timepoints",)
         if self.places:
             edits[ALLOCATING] = ("host_arrays", "place_arrays")
         if self.workgroups:
@@ -130,8 +165,9 @@ class CompilerStep:
 
     def spans(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Span]:
         """Splits the run after each phase that has edits, and at the ends of `pipelines` if they replace the phases."""
-        if self.pipelines and changes.places:
-            return [Span(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
+        if self.pipelines and (changes.places or changes.reschedules):
+            pipelines = _RESCHEDULE if changes.reschedules else self.pipelines
+            return [Span(end, edits.get(end, ()), self.verified, text) for text, end in pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
         passed = [phase for phase in _ORDER[first : _ORDER.index(self.end)] if phase != ALLOCATING]
         ends = [*(phase for phase in passed if phase in edits), self.end]
@@ -284,8 +320,18 @@ def in_steps(
     `compiler` is IREE's compiler with the flags of the program. `reached` is given if an object file is requested.
     """
     changes = Changes.of(source, target, reached is not None)
-    program, ended = SteppedProgram(source, target, changes, compiler), Ended(0, source.text, "")
-    for part in parts_of(changes):
+    ended = _in_parts(SteppedProgram(source, target, changes, compiler), run, note, reached)
+    if _is_badly_scheduled(ended):
+        note(Rerun.RESCHEDULED, "all steps")
+        changes = changes._replace(reschedules=True)
+        ended = _in_parts(SteppedProgram(source, target, changes, compiler), run, note, reached)
+    return ended
+
+
+def _in_parts(program: SteppedProgram, run: Run, note: Note, reached: Reached | None) -> Ended:
+    """Runs all parts of a compilation. Returns the result of the last step, or of the step that failed."""
+    ended = Ended(0, program.source.text, "")
+    for part in parts_of(program.changes):
         ended = _run_part(part, ended.output, program, run, note)
         if reached is not None and ended.code == 0:
             ended = reached(part[-1].end, ended.output)
@@ -303,8 +349,10 @@ def _run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: 
     ended = Ended(0, text, "")
     for step in part:
         ended = _heard(run(*program.started(step, ended.output), step))
-        is_placing = bool(step.pipelines) and program.changes.places
-        if ended.code is None or (ended.code != 0 and len(part) == 1 and not is_placing):
+        is_placing = bool(step.pipelines) and program.changes.places and not program.changes.reschedules
+        if ended.code is None or _is_badly_scheduled(ended):
+            return ended
+        if ended.code != 0 and len(part) == 1 and not is_placing:
             return ended
         if ended.code != 0 or (len(part) > 1 and not _is_valid(ended)):
             whole = _one(part)
@@ -325,6 +373,11 @@ def _heard(ended: Ended) -> Ended:
         elif kind == REFUSED:
             raise CompileError(text)
     return replace(ended, errors=errors) if told else ended
+
+
+def _is_badly_scheduled(ended: Ended) -> bool:
+    """Whether IREE's compiler rejects a program because of a fault that `Changes.reschedules` avoids."""
+    return bool(ended.code) and any(each in ended.errors for each in _SCHEDULING_FAULTS)
 
 
 def _is_valid(ended: Ended) -> bool:

@@ -10,6 +10,7 @@ from tiduc.backends.iree.compile import compile_first
 from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import (
+    _SCHEDULING_FAULTS,
     LOWERED,
     MODULE,
     SCHEDULED,
@@ -134,6 +135,32 @@ def test_a_rerun_has_a_reason() -> None:
     ended, ran = compiled(placed, lambda step, program: Ended(int(bool(step.pipelines)), b"x", WRONG), reruns)
     assert reruns == [Rerun.VERIFIED, Rerun.UNPLACED]
     assert ended.code == 0 and ran[2:4] == ["flow>stream", "flow>stream"]
+
+
+@pytest.mark.parametrize("fault", _SCHEDULING_FAULTS)
+@pytest.mark.parametrize("source", [Source("module"), Source("module", places=True)])
+def test_faults_of_the_schedule_lead_to_other_passes(source: Source, fault: str) -> None:
+    """After such an error, all steps run again, with edits before and after the schedule of dispatches."""
+
+    failed: list[str] = []
+
+    def outcome(step: CompilerStep, program: bytes) -> Ended:
+        if failed or step.end not in (SCHEDULED, MODULE):
+            return passed(step, program)
+        failed.append(step.name)
+        return Ended(1, b"", f"error: {fault}")
+
+    reruns: list[Rerun] = []
+    ended, ran = compiled(source, outcome, reruns)
+    assert reruns == [Rerun.RESCHEDULED] and ended.code == 0
+    again = [">global-optimization*", "global-optimization>flow*", "flow>stream", "stream>executable-targets"]
+    assert " ".join(again) in " ".join(ran)
+
+
+def test_a_second_fault_of_the_schedule_ends_the_attempt() -> None:
+    reruns: list[Rerun] = []
+    ended, _ = compiled(Source("module"), lambda step, program: Ended(1, b"", _SCHEDULING_FAULTS[0]), reruns)
+    assert ended.code == 1 and reruns == [Rerun.RESCHEDULED]
 
 
 def test_no_run_follows_a_timeout() -> None:

@@ -15,6 +15,7 @@ from tiduc.backends.iree.modules.invariants import UNEXPECTED, Broken, require
 from tiduc.backends.iree.modules.job import REMARK, say
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.modules.repeats import inline_repeats
+from tiduc.backends.iree.modules.scheduling import drop_reached_timepoints, sink_splats
 from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
 from tiduc.backends.iree.modules.vm.poison import poison_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
@@ -31,9 +32,13 @@ SPEED: dict[str, Edit] = {
 }
 """Edits for speed. An edit that fails is skipped."""
 CORRECTIONS: dict[str, Edit] = {
-    edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
+    edit.__name__: edit
+    for edit in (
+        *(sink_splats, drop_reached_timepoints),
+        *(replace_early_releases, copy_passed_references, widen_block_arguments),
+    )
 }
-"""Edits without which a program could be wrong. The program is refused if such an edit fails."""
+"""Edits without which a program could be wrong or IREE rejects it. If such an edit fails, the program is refused."""
 CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
 """Edits for tests, which make faults of other edits visible. The program is refused if such an edit fails."""
 
