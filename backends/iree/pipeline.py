@@ -36,6 +36,7 @@ from tiduc.backends.iree.faults.distinguish_starts import distinguish_starts
 from tiduc.backends.iree.faults.distinguish_windows import distinguish_windows
 from tiduc.backends.iree.faults.number_marks import number_marks
 from tiduc.backends.iree.faults.separate_fusions import separate_fusions
+from tiduc.backends.iree.faults.separate_gathers import separate_gathers
 from tiduc.backends.iree.faults.separate_half_products import separate_half_products
 from tiduc.backends.iree.faults.separate_parts import separate_parts
 from tiduc.backends.iree.faults.separate_reads import separate_reads
@@ -191,6 +192,11 @@ PIPELINE = (
         separate_fusions,
         "Puts a barrier between an op and its reader if IREE would fuse both to wrong code.",
         takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        separate_gathers,
+        "Puts a barrier before an op that reads elements of a dynamic array that IREE computes by index.",
     ),
     Entry(
         "legal",

@@ -229,6 +229,17 @@ def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[Si
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
 
 
+def read_by_host(b: Emitter, x: IrValue) -> IrValue:
+    """Returns a vector equal to the sizes x of an array. The host reads each entry of x once, outside of dispatches.
+
+    Returns x if it is empty or has entries of type index, which IREE computes on the host.
+    """
+    count = x.type.shape[0]
+    if not count or isinstance(element(x), ir.IndexType):
+        return with_known_sizes(b, x) if count else x
+    return _vector(b, [number(b, x, i) for i in range(count)])
+
+
 def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
     """Emits a vector of i64 with these sizes as its entries."""
     k = _numbers(b)

@@ -80,6 +80,65 @@ def sizes_in_vectors() -> Case:
     return Case(f"(%x: {x}, %y: {y}) -> {y}", body, (images, other), {"N": 3}, expected)
 
 
+def reshape_by_equal_sizes() -> Case:
+    """Returns a program with a reshape whose sizes begin with the same number as the sizes of a broadcast.
+
+    tiduc hides one of these numbers from IREE, which then reads it in the dispatch of the sum.
+    """
+    x, y, z = "tensor<?Mx8xf32>", "tensor<?Nx1x4xf32>", "tensor<?Nx2x8xf32>"
+    sizes = "(tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>"
+    body = f"""%zero = stablehlo.constant dense<0> : tensor<3xi32>
+      %one = stablehlo.constant dense<1> : tensor<3xi32>
+      %of_y = stablehlo.constant dense<[1, 4]> : tensor<2xi32>
+      %of_z = stablehlo.constant dense<[2, 8]> : tensor<2xi32>
+      %of_part = stablehlo.constant dense<[2, 4]> : tensor<2xi32>
+      %init = stablehlo.constant dense<0.0> : tensor<f32>
+      %n = stablehlo.get_dimension_size %y, dim = 0 : ({y}) -> tensor<i32>
+      %k = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %0 = stablehlo.concatenate %k, %of_y, dim = 0 : {sizes}
+      %1 = stablehlo.concatenate %k, %of_z, dim = 0 : {sizes}
+      %2 = stablehlo.dynamic_reshape %x, %1 : ({x}, tensor<3xi32>) -> {z}
+      %m = stablehlo.get_dimension_size %2, dim = 0 : ({z}) -> tensor<i32>
+      %l = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+      %3 = stablehlo.concatenate %l, %of_part, dim = 0 : {sizes}
+      %4 = stablehlo.real_dynamic_slice %2, %zero, %3, %one
+        : ({z}, tensor<3xi32>, tensor<3xi32>, tensor<3xi32>) -> tensor<?Nx2x4xf32>
+      %5 = stablehlo.reduce(%4 init: %init) applies stablehlo.add across dimensions = [1]
+        : (tensor<?Nx2x4xf32>, tensor<f32>) -> tensor<?Nx4xf32>
+      %6 = stablehlo.dynamic_broadcast_in_dim %5, %0, dims = [0, 2]
+        {{known_nonexpanding_dimensions = array<i64: 0, 1>}} : (tensor<?Nx4xf32>, tensor<3xi32>) -> {y}
+      %7 = stablehlo.add %y, %6 : {y}
+      return %7 : {y}"""
+    rows, other = numbers(6, 8), numbers(3, 1, 4)
+    expected = other + rows.reshape(3, 2, 8)[:, :, :4].sum(
+        1, keepdims=True
+    )  # the interpreter cannot run the slice
+    return Case(f"(%x: {x}, %y: {y}) -> {y}", body, (rows, other), {"N": 3, "M": 6}, expected)
+
+
+def gather_at_limited_places() -> Case:
+    """Returns a gather whose indices are a concatenation, limited by a row of narrower integers."""
+    i = "tensor<?Nx2xi64>"
+    body = f"""%0 = stablehlo.concatenate %i, %j, dim = 1 : (tensor<?Nx1xi64>, tensor<?Nx1xi64>) -> {i}
+      %1 = stablehlo.convert %m : (tensor<2xi32>) -> tensor<2xi64>
+      %2 = stablehlo.get_dimension_size %i, dim = 0 : (tensor<?Nx1xi64>) -> tensor<i32>
+      %3 = stablehlo.reshape %2 : (tensor<i32>) -> tensor<1xi32>
+      %4 = stablehlo.constant dense<2> : tensor<1xi32>
+      %5 = stablehlo.concatenate %3, %4, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %6 = stablehlo.dynamic_broadcast_in_dim %1, %5, dims = [1]
+        {{known_nonexpanding_dimensions = array<i64: 0>}} : (tensor<2xi64>, tensor<2xi32>) -> {i}
+      %7 = stablehlo.minimum %0, %6 : {i}
+      %8 = "stablehlo.gather"(%x, %7) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1],
+        start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}}
+        : (tensor<?Mx?Kxf32>, {i}) -> tensor<?Nxf32>
+      return %8 : tensor<?Nxf32>"""
+    parts = "%i: tensor<?Nx1xi64>, %j: tensor<?Nx1xi64>"
+    signature = f"(%x: tensor<?Mx?Kxf32>, {parts}, %m: tensor<2xi32>) -> tensor<?Nxf32>"
+    x, rows, columns = numbers(4, 5), np.array([[0], [3], [2]]), np.array([[4], [1], [0]])
+    arguments = x, rows, columns, np.array([2, 3], np.int32)
+    return Case(signature, body, arguments, {"M": 4, "K": 5, "N": 3}, x[[0, 2, 2], [3, 1, 0]])
+
+
 def clamped_complex() -> Case:
     """Returns a program that clamps complex numbers between a number and an array."""
     x = "tensor<?Nx3xcomplex<f32>>"

@@ -377,6 +377,8 @@ CASES = {
     "unsigned_size": twice_a_size(),
     "size_in_floats": loops.third_of_a_size(),
     "sizes_in_vectors": loops.sizes_in_vectors(),
+    "reshape_by_equal_sizes": loops.reshape_by_equal_sizes(),
+    "gather_at_limited_places": loops.gather_at_limited_places(),
 }
 
 

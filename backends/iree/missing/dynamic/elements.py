@@ -28,10 +28,15 @@ from tiduc.dialect.shapes.types import element
     "dynamic/reshape",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
+@crash(
+    "Some dispatches that read sizes of arrays from a vector do not compile; the host reads the sizes.",
+    "dynamic/reshape_by_equal_sizes",
+    upstream="https://github.com/iree-org/iree/issues/23555",
+)
 def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Lowers the op to `tensor.reshape`."""
     x, sizes = op.operands
-    return [arrays.in_shape_of(b, x, sizes, op.results[0].type)]
+    return [arrays.in_shape_of(b, x, arrays.read_by_host(b, sizes), op.results[0].type)]
 
 
 @legalize("stablehlo.real_dynamic_slice")
