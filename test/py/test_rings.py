@@ -75,6 +75,7 @@ def test_tests_on_vulkan_are_of_the_second_ring() -> None:
         ("30 passed in 4.10s", {"passed": 30}),
         (counts.summary({"ok": 12, "wrong": 0}), {"ok": 12}),
         (counts.summary({}), {"programs": 0}),
+        ("counts: 3 ok\n1, then 2 in 0.5 s\n", {"ok": 3}),
         ("killed", {}),
     ],
 )

@@ -27,7 +27,7 @@ WRONG = (
 )
 """The outcomes that are failures. Outcomes that are in none of RIGHT, REFUSED and WRONG do not judge a program."""
 
-_PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
+_PYTEST = re.compile(r"^=* ?(\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s")
 
 
 def summary(counts: Mapping[str, int]) -> str:
