@@ -18,6 +18,7 @@ from tiduc.backends.iree.emit.emitter import (
     signless,
 )
 from tiduc.backends.iree.emit.known import known_number
+from tiduc.backends.iree.emit.powers_of_two import exponent_of, power_of_two
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.mlir.constants import resource_name
 from tiduc.dialect.mlir.resources import contents_of
@@ -103,6 +104,10 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
     "IREE reads the last six bits of an integer exponent, so 0^64 gives 1; tiduc emits 0^1 for a power of 0.",
     "power_of_zero",
 )
+@wrong(
+    "IREE's powers of 2 are off by up to 64 units in the last place; tiduc emits 2^n exp(f log 2), with an integer n.",
+    "powers_of_two",
+)
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes |x|^y, with the sign of x if y is odd, and selects the results of special cases.
 
@@ -114,6 +119,10 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     number = known_number(y)
     if number is not None:
         return [_power_of_known(b, x, float(number))]
+    base = known_number(x)
+    exponent = exponent_of(float(base)) if base is not None else None
+    if exponent is not None:
+        return [power_of_two(b, b.multiply(y, exponent))]
     size = b.abs(x)
     whole, half = b.compare(b.floor(y), y, "EQ"), b.multiply(y, 0.5)
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))

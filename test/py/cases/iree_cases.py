@@ -46,6 +46,7 @@ TINY = {
 }
 """Numbers near 0. Among the numbers of each sign, the first two are subnormal."""
 FAR = np.array([1e4, 1e5, -3e7, 9e8, 1e30, 3, 0.5, np.pi], np.float32)
+EXPONENTS = np.array([0, -1, -3, -15, 127, 128, -126, -160, 1e30, INF, -INF, NAN], np.float32)
 SMALL = np.array([1e-20, 1e-10, -1e-5, 1e-3, 0.5, -0.9])
 TIED = RNG.integers(0, 5, 500).astype(np.int32)
 TABLE, ROWS = np.arange(5, dtype=np.float32), np.array([[0], [2], [200], [4]], np.uint8)
@@ -91,6 +92,15 @@ WRONG = {
         np.array([0, 0, 0, -1, 0], np.int32),
         np.array([64, 128, 3, 65, 0], np.int32),
         np.array([0, 0, 0, -1, 1], np.int32),
+    ),
+    "powers_of_two": Case(
+        "power",
+        f"(%x: tensor<{len(EXPONENTS)}xf32>) -> tensor<{len(EXPONENTS)}xf32>",
+        f"""%c = stablehlo.constant dense<2.0> : tensor<{len(EXPONENTS)}xf32>
+      %0 = stablehlo.power %c, %x : tensor<{len(EXPONENTS)}xf32>
+      return %0 : tensor<{len(EXPONENTS)}xf32>""",
+        (EXPONENTS,),
+        np.array([1, 0.5, 0.125, 2**-15, 2.0**127, INF, 2**-126, 0, INF, INF, 0, NAN], np.float32),
     ),
     "atan2": binary(
         "atan2",
