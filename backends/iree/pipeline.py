@@ -40,6 +40,7 @@ from tiduc.backends.iree.faults.separate_gathers import separate_gathers
 from tiduc.backends.iree.faults.separate_half_products import separate_half_products
 from tiduc.backends.iree.faults.separate_parts import separate_parts
 from tiduc.backends.iree.faults.separate_reads import separate_reads
+from tiduc.backends.iree.faults.separate_sizes import separate_sizes
 from tiduc.backends.iree.faults.separate_steps import separate_steps
 from tiduc.backends.iree.faults.separate_wide_fusions import separate_wide_fusions
 from tiduc.backends.iree.faults.simplify_loops import simplify_loops
@@ -231,6 +232,12 @@ PIPELINE = (
     ),
     Entry("legal", distinguish_fills, "Makes each nonzero 64-bit number that pads an array opaque to IREE."),
     Entry("legal", separate_steps, "Puts a barrier between two pads if one of them pads between elements."),
+    Entry(
+        "legal",
+        separate_sizes,
+        "Copies the result of a barrier before a loop or branch passes it on, if an earlier one does, too.",
+        takes_settings=True,
+    ),
     Entry(
         "legal",
         write_results_last,

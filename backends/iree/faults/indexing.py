@@ -1,4 +1,7 @@
-"""Patterns for gather, dynamic_slice and dynamic_update_slice. They clamp and convert indices, and copy operands."""
+"""Patterns for gather, reverse, dynamic_slice and dynamic_update_slice.
+
+They clamp and convert indices, and copy operands.
+"""
 
 from collections.abc import Sequence
 
@@ -6,7 +9,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.graph.dependences import RESHAPES, is_constant
@@ -105,6 +108,10 @@ def _is_part(op: IrOp) -> bool:
     "On CPUs, a gather from a strided slice does not compile; tiduc puts the slice behind a barrier.",
     "gather_of_steps",
 )
+@crash(
+    "On CPUs, a gather from a column at a computed index does not compile; tiduc puts the column behind a barrier.",
+    "gather_of_computed_column",
+)
 @wrong(
     "IREE computes only the elements that a gather reads at constant indices, even if other ops read the array; "
     "a barrier stores it.",
@@ -144,18 +151,40 @@ def _has_constant_places(op: IrOp) -> bool:
     return any(size > 1 == count and i not in given for i, (size, count) in enumerate(taken))
 
 
+@legalize("stablehlo.reverse", where=ON_CPUS)
+@crash(
+    "On CPUs, the reverse of a strided slice does not compile; tiduc puts the slice behind a barrier.",
+    "reverse_of_steps",
+)
+@crash(
+    "On CPUs, the reverse of a column at a computed index does not compile; tiduc puts the column behind a barrier.",
+    "reverse_of_computed_column",
+)
+def reverse_of_steps(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+    """Reads a strided slice through a barrier, in place. Returns None."""
+    if _has_steps(op.operands[0]):
+        op.operands[0] = b.stored(op.operands[0])
+    return None
+
+
 def _has_steps(x: IrValue) -> bool:
     """Whether an array is a strided slice, or a slice or reshape of one. A gather from it does not compile on CPUs.
 
-    A slice that takes one element of several along the last dimension counts as strided, because a reshape may drop
-    this dimension.
+    A slice such as a column of a matrix counts as strided, because its neighbouring elements are not neighbours in
+    memory, and a reshape may drop its dimensions of size 1.
     """
-    owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
-    slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
+    owners = [y.owner for y in traced(x, ("stablehlo.reshape", *_SLICES))]
+    slices = [op for op in owners if not isinstance(op, ir.Block) and op.name in _SLICES]
     return any(
-        set(op.attributes["strides"]) != {1} or shape(op.results[0])[-1:] == [1] != shape(op.operands[0])[-1:]
+        (op.name == "stablehlo.slice" and set(op.attributes["strides"]) != {1}) or _is_column(op)
         for op in slices
     )
+
+
+def _is_column(op: IrOp) -> bool:
+    """Whether the last dimension along which a slice has several elements is not the array's last such dimension."""
+    several = [d for d, n in enumerate(shape(op.results[0])) if n != 1]
+    return bool(several) and any(n != 1 for n in shape(op.operands[0])[several[-1] + 1 :])
 
 
 def _vectors_last(b: Emitter, op: IrOp) -> None:

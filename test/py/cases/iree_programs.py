@@ -10,6 +10,7 @@ from cases.iree_complex_programs import COMPLEX
 from cases.iree_fills import FILLS
 from cases.iree_pools import IMAGE, POOLS, POOLS_OF_EQUAL_SIZES
 from cases.iree_returned_twice import RETURNED
+from cases.iree_sizes import SIZES
 from cases.iree_strides import STRIDES
 from cases.iree_sums import SUMS
 from cases.iree_vmvx_programs import VMVX
@@ -319,6 +320,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     **FILLS,
     **CALLS,
     **RETURNED,
+    **SIZES,
     **STRIDES,
     **SUMS,
     **VMVX,
