@@ -139,6 +139,27 @@ def gather_at_limited_places() -> Case:
     return Case(signature, body, arguments, {"M": 4, "K": 5, "N": 3}, x[[0, 2, 2], [3, 1, 0]])
 
 
+def pad_of_masked_gather() -> Case:
+    """Returns a padded array. Its elements are gathered where a mask holds, and equal to a number elsewhere."""
+    x = "tensor<?Nxf32>"
+    body = f"""%zero = stablehlo.constant dense<0> : tensor<1xi32>
+      %0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+        start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}} : ({x}, tensor<?Nx1xi32>) -> {x}
+      %1 = stablehlo.get_dimension_size %0, dim = 0 : ({x}) -> tensor<i32>
+      %2 = stablehlo.reshape %1 : (tensor<i32>) -> tensor<1xi32>
+      %3 = stablehlo.dynamic_broadcast_in_dim %v, %2, dims = [] : (tensor<f32>, tensor<1xi32>) -> {x}
+      %4 = stablehlo.select %m, %0, %3 : tensor<?Nxi1>, {x}
+      %5 = stablehlo.dynamic_pad %4, %v, %zero, %h, %zero
+        : ({x}, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?Mxf32>
+      return %5 : tensor<?Mxf32>"""
+    others = "%m: tensor<?Nxi1>, %v: tensor<f32>, %h: tensor<1xi32>"
+    mask = np.array([True, False, True, True])
+    indices, value, high = np.array([[3], [0], [0], [1]], np.int32), np.float32(7), np.array([2], np.int32)
+    arguments = numbers(4), indices, mask, value, high
+    signature = f"(%x: {x}, %i: tensor<?Nx1xi32>, {others}) -> tensor<?Mxf32>"
+    return Case(signature, body, arguments, {"N": 4, "M": 6})
+
+
 def clamped_complex() -> Case:
     """Returns a program that clamps complex numbers between a number and an array."""
     x = "tensor<?Nx3xcomplex<f32>>"

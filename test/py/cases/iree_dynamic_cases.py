@@ -379,6 +379,7 @@ CASES = {
     "sizes_in_vectors": loops.sizes_in_vectors(),
     "reshape_by_equal_sizes": loops.reshape_by_equal_sizes(),
     "gather_at_limited_places": loops.gather_at_limited_places(),
+    "pad_of_masked_gather": loops.pad_of_masked_gather(),
 }
 
 
