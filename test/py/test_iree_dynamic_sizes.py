@@ -96,6 +96,30 @@ def test_more_elements_than_there_are(on_cpu: Joined) -> None:
         on_cpu["reshape"](x, np.array([5, 12], np.int32))
 
 
+@pytest.mark.parametrize(("type_", "barriers"), [("i64", 0), ("i32", 1)])
+def test_sizes_are_computed_by_the_host(type_: str, barriers: int) -> None:
+    """Computed 64-bit sizes are read without a barrier. A computation in 32 bits may overflow, so IREE computes it."""
+    text = f"""func.func @main(%x: tensor<?x6xf32>) -> tensor<?x3xf32> {{
+      %two = stablehlo.constant dense<2> : tensor<{type_}>
+      %three = stablehlo.constant dense<3> : tensor<1x{type_}>
+      %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x6xf32>) -> tensor<i32>
+      %n = stablehlo.convert %size : (tensor<i32>) -> tensor<{type_}>
+      %0 = stablehlo.add %n, %two : tensor<{type_}>
+      %1 = stablehlo.multiply %0, %two : tensor<{type_}>
+      %2 = stablehlo.subtract %1, %two : tensor<{type_}>
+      %3 = stablehlo.subtract %2, %two : tensor<{type_}>
+      %4 = stablehlo.reshape %3 : (tensor<{type_}>) -> tensor<1x{type_}>
+      %5 = stablehlo.concatenate %4, %three, dim = 0 : (tensor<1x{type_}>, tensor<1x{type_}>) -> tensor<2x{type_}>
+      %6 = stablehlo.dynamic_reshape %x, %5 : (tensor<?x6xf32>, tensor<2x{type_}>) -> tensor<?x3xf32>
+      return %6 : tensor<?x3xf32>
+    }}"""
+    module = parse(text)
+    stage(run_group)("legal", module, Settings())
+    assert str(module).count("util.optimization_barrier") == barriers
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    np.testing.assert_array_equal(tiduc.load(text).compile()(x)[0], x.reshape(8, 3))
+
+
 def test_several_operands_are_refused() -> None:
     x = "tensor<?x2xf32>"
     text = f"""func.func @main(%x: {x}, %i: tensor<1x1xi32>, %u: tensor<1x2xf32>) -> {x} {{

@@ -9,6 +9,7 @@ integers are therefore bitcast to signless integers. The sizes are integers, or 
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -52,17 +53,41 @@ def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensor
 def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
     """Returns a scalar, or the entry of a vector at index `place`, as a size.
 
-    Constants and sizes of arrays are recognized. Any other integer is read through a barrier, so that IREE reads it
-    once, outside of dispatches. Without the barrier, IREE reads it inside dispatches, some of which then fail to
-    compile.
+    Constants, sizes of arrays, and sums, differences and products of them are recognized. Any other integer is read
+    through a barrier, so that IREE reads it once, outside of dispatches. Without the barrier, IREE reads it inside
+    dispatches, some of which then fail to compile.
     """
-    value = _constant(x, *place)
-    size = _shape(b, x, *place) if value is None else value
+    size = _known(b, x, *place)
     if size is not None:
         return size
     k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
     context().allow_unregistered_dialects = True  # the MLIR bindings do not define the dialect `util`
     return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
+
+
+def _known(b: Emitter, x: IrValue, i: int = 0, steps: int = 4) -> SizeLike | None:
+    """Returns entry i of a vector as a size if constants and sizes of arrays determine it, else None.
+
+    Follows at most `steps` sums, differences and products. Only those of 64-bit integers count, because those of narrow
+    integers may overflow.
+    """
+    value = _constant(x, i)
+    size = _shape(b, x, i) if value is None else value
+    if size is not None:
+        return size
+    x, i = _source(x, i)
+    op = definition(x)
+    if op is None or op.name not in _ARITHMETIC or element(x) != signless(64) or not steps:
+        return None
+    m, n = (_known(b, y, i, steps - 1) for y in op.operands)
+    return None if m is None or n is None else _ARITHMETIC[op.name](m, n)
+
+
+_ARITHMETIC: dict[str, Callable[[SizeLike, SizeLike], SizeLike]] = {
+    "stablehlo.add": operator.add,
+    "stablehlo.multiply": operator.mul,
+    "stablehlo.subtract": operator.sub,
+}
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:

@@ -55,7 +55,9 @@ def separate_gathers(module: ir.Module | IrOp) -> None:
                         behind[reader, x] = not_fused(b, x)
                 op.operands[0] = behind[reader, x]
             by_index.update(y for y in reader.results if is_dynamic(y.type))
-        elif op.name in _STARTS or (op.name in _CONTINUES and any(x in by_index for x in op.operands)):
+        elif op.name in _STARTS or (
+            by_index and op.name in _CONTINUES and any(x in by_index for x in op.operands)
+        ):
             by_index.update(y for y in op.results if is_dynamic(y.type))
 
 
