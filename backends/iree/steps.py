@@ -127,7 +127,7 @@ class Changes(NamedTuple):
         """Returns the names of the edits after each phase that has edits (`modules/edits.py`)."""
         edits: dict[str, tuple[str, ...]] = {}
         if self.repeats or self.reschedules:
-            edits[DISPATCHED] = (*("inline_repeats",) * self.repeats, *("sink_splats",) * self.reschedules)
+            edits[DISPATCHED] = (*("inline_repeats",) * self.repeats, *("keep_splats",) * self.reschedules)
         if self.reschedules:
             edits[COMMANDED] = ("drop_reached_timepoints",)
         if self.places:

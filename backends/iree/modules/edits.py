@@ -15,7 +15,7 @@ from tiduc.backends.iree.modules.invariants import UNEXPECTED, Broken, require
 from tiduc.backends.iree.modules.job import REMARK, say
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.modules.repeats import inline_repeats
-from tiduc.backends.iree.modules.scheduling import drop_reached_timepoints, sink_splats
+from tiduc.backends.iree.modules.scheduling import drop_reached_timepoints, keep_splats
 from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
 from tiduc.backends.iree.modules.vm.poison import poison_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
@@ -34,7 +34,7 @@ SPEED: dict[str, Edit] = {
 CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit
     for edit in (
-        *(sink_splats, drop_reached_timepoints),
+        *(keep_splats, drop_reached_timepoints),
         *(replace_early_releases, copy_passed_references, widen_block_arguments),
     )
 }

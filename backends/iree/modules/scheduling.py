@@ -3,66 +3,53 @@
 They run only if IREE has rejected the program because of such a fault (`Rerun.RESCHEDULED` in `plan.py`).
 """
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.modules.invariants import require
-from tiduc.backends.iree.modules.ops import IrValue, create, definition, erase, of_host
+from tiduc.backends.iree.modules.ops import IrValue, ancestor, create, definition, erase, of_host
 
 _MERGE = "builtin.module(util.func(cse))"
-_SPLAT, _IMMEDIATE, _TIMEPOINT = "flow.tensor.splat", "stream.timepoint.immediate", "!stream.timepoint"
+_SPLAT, _BARRIER = "flow.tensor.splat", "util.optimization_barrier"
+_IMMEDIATE, _TIMEPOINT = "stream.timepoint.immediate", "!stream.timepoint"
 _GLOBAL, _LOAD, _STORE = "util.global", "util.global.load", "util.global.store"
-
-Use = tuple[ir.Operation, int]
-"""An op, and the number of its operand."""
 
 
 @crash(
     "IREE copies an array of equal elements into each execution region that reads it, and loses the array that loops "
-    "and branches read; tiduc makes another array in each of their blocks.",
+    "and branches read; before such a loop or branch, a barrier reads the array, too.",
     untested="IREE makes such an array of StableHLO only in programs with hundreds of arrays",
 )
-def sink_splats(module: ir.Operation) -> bool:
-    """Makes a separate array of equal elements in each inner block that reads one of an outer block.
+def keep_splats(module: ir.Operation) -> bool:
+    """Adds a barrier that reads each array of equal elements, before each loop or branch that reads the array.
 
         %s = splat 1                 ->      %s = splat 1
-        scf.if { f %s }                      scf.if { %n = optimization_barrier 1; %t = splat %n; f %t }
+                                             optimization_barrier %s
+        scf.if { f %s }                      scf.if { f %s }
 
-    The barriers keep IREE from merging the arrays again. The edit runs after IREE has formed dispatches. Returns
-    whether there was such an array.
+    IREE keeps an array that an op outside of execution regions reads. The edit runs after IREE has formed dispatches.
+    Returns whether there was such an array.
     """
     PassManager.parse(_MERGE, context=module.context).run(module)
-    inner = [(op, uses) for op in of_host(module) if op.name == _SPLAT for uses in _inner_uses(op)]
-    for splat, uses in inner:
-        block, users = uses[0][0].block, [user for user, _ in uses]
-        copy = _copied(splat, next(op.operation for op in block.operations if op.operation in users))
-        for user, number in uses:
-            user.operands[number] = copy
-    return bool(inner)
+    readers = [
+        (splat, _containing(use.owner.operation, splat.block))
+        for splat in of_host(module)
+        if splat.name == _SPLAT
+        for use in splat.results[0].uses
+        if use.owner.operation.block != splat.block
+    ]
+    for splat, reader in dict.fromkeys(readers):
+        create(_BARRIER, [splat.results[0].type], [splat.results[0]], reader)
+    return bool(readers)
 
 
-def _inner_uses(op: ir.Operation) -> list[list[Use]]:
-    """The uses of an op's result in other blocks than the op's own, grouped by their blocks."""
-    groups: list[list[Use]] = []
-    for use in op.results[0].uses:
-        user = use.owner.operation
-        if user.block != op.block:
-            group = next((group for group in groups if group[0][0].block == user.block), None)
-            if group is None:
-                groups.append(group := [])
-            group.append((user, use.operand_number))
-    return groups
-
-
-def _copied(splat: ir.Operation, before: ir.Operation) -> IrValue:
-    """Makes a copy of an array of equal elements, whose element IREE does not know."""
-    element, *sizes = splat.operands
-    hidden = create("util.optimization_barrier", [element.type], [element], before)
-    copy: IrValue = create(_SPLAT, [splat.results[0].type], [hidden.results[0], *sizes], before).results[0]
-    return copy
+def _containing(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of a block that contains an op."""
+    found = ancestor(op, block)
+    require(found is not None, "an array is read in its own block, or in blocks inside it")
+    assert found is not None
+    return found
 
 
 @crash(
@@ -83,14 +70,10 @@ def drop_reached_timepoints(module: ir.Operation) -> bool:
     for op in loads:
         op.results[0].replace_all_uses_with(create(_IMMEDIATE, [op.results[0].type], [], op).results[0])
     globals_ = [op for op in host if op.name == _GLOBAL and str(op.attributes["type"]) == _TIMEPOINT]
-    _erase([*stores, *loads, *globals_])
+    for op in (*stores, *loads, *globals_):
+        erase(op)
     return bool(globals_)
 
 
 def _is_timepoint(value: IrValue) -> bool:
     return str(value.type) == _TIMEPOINT
-
-
-def _erase(ops: Sequence[ir.Operation]) -> None:
-    for op in ops:
-        erase(op)
