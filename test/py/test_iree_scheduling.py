@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.edits import after
-from harness.variants import HERE
+from harness.variants import HERE, SSE4
 
 import tiduc
 from tiduc.backends.backend import Options
@@ -70,14 +70,15 @@ LOOP = """func.func @main(%x: tensor<40x30xf32>, %n: tensor<i32>) -> tensor<40x3
 
 def finished(text: str, spans: Sequence[Span]) -> subprocess.CompletedProcess[bytes]:
     """Compiles a program from the phase `DISPATCHED` in a process that runs the spans."""
-    flags = (*find_target(HERE).flags, *Source("module", HERE).flags)
     job = Job(DISPATCHED, spans)
-    return subprocess.run(command(flags), input=job.header() + text.encode(), capture_output=True)
+    return subprocess.run(
+        command(find_target(SSE4).flags), input=job.header() + text.encode(), capture_output=True
+    )
 
 
 def branches_of_equal_elements() -> str:
     """IREE's text of `BRANCHES` after `DISPATCHED`, in which the second argument is replaced by an array of ones."""
-    lines = text_after(tiduc.load(BRANCHES).lower(), Options(HERE), DISPATCHED).decode().splitlines()
+    lines = text_after(tiduc.load(BRANCHES).lower(), Options(SSE4), DISPATCHED).decode().splitlines()
     (at,) = (i for i, line in enumerate(lines) if "hal.tensor.import" in line and "%arg1 " in line)
     name = lines[at].split(" = ")[0].strip()
     lines[at] = f"%elements = arith.constant 1 : i64 {name} = flow.tensor.splat %elements : {V}"
@@ -95,7 +96,7 @@ def test_branches_that_read_equal_elements() -> None:
     assert failed.returncode == 1 and _SCHEDULING_FAULTS[0] in failed.stderr.decode()
     done = finished(text, [Span(DISPATCHED, ("keep_splats",), True, "canonicalize"), Span(MODULE)])
     assert done.returncode == 0, done.stderr.decode()
-    run = Executable(done.stdout, HERE)
+    run = Executable(done.stdout, SSE4)
     for first in (-9, 5):
         x = np.full(8, first, np.int64)
         (found,) = run(x, np.ones(8, np.int64))
