@@ -175,7 +175,7 @@ class CompilerStep:
 
 
 STEPS = (
-    # These steps are unverified, because verifying all ops after each pass would take two fifths of the time. But IREE
+    # These steps are unverified: verification of all ops after each pass takes two fifths of their time. But IREE
     # makes invalid ops from some StableHLO. The first step detects them when it ends, before the second step could turn
     # them into wrong values.
     (

@@ -141,7 +141,6 @@ def test_a_rerun_has_a_reason() -> None:
 @pytest.mark.parametrize("source", [Source("module"), Source("module", places=True)])
 def test_faults_of_the_schedule_lead_to_other_passes(source: Source, fault: str) -> None:
     """After such an error, all steps run again, with edits before and after the schedule of dispatches."""
-
     failed: list[str] = []
 
     def outcome(step: CompilerStep, program: bytes) -> Ended:

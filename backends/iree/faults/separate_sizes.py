@@ -65,7 +65,7 @@ def _ends_branch(op: IrOp) -> bool:
 
 
 def _behind_barriers(x: IrValue, settings: Settings) -> Hashable | None:
-    """A key of the value that x equals, except for barriers and reshapes between them. None if there is no barrier.
+    """Returns a key of the value that x is, apart from barriers and reshapes. Returns None if x has no barrier.
 
     Equal constants have equal keys. A barrier that only prevents fusion does not count if the pass `stored_values` will
     replace it. Dynamic arrays have no key, because tiduc tells IREE the sizes of their barriers.
