@@ -119,14 +119,49 @@ def test_batches_of_solves() -> None:
     ("solver", "a", "b"),
     [
         (lx.SVD(), A, B),
-        (lx.LSMR(1e-13, 1e-13), A, B),
+        (lx.SVD(), TALL, LONG),
+        (lx.SVD(), TALL.T, B),
         (lx.LSMR(1e-13, 1e-13), TALL, LONG),
-        (lx.LSMR(1e-13, 1e-13), TALL.T, B),
     ],
 )
-def test_solvers_of_any_rank_have_first_derivatives(solver: Any, a: Any, b: Any) -> None:
-    program = check(solved(solver), (a, b), "1")
-    with pytest.raises(Unsupported, match="only first derivatives if its solver does not assume full rank"):
+def test_solvers_of_any_rank(solver: Any, a: Any, b: Any) -> None:
+    """A pseudo-inverse is imported as two systems of full rank, whose transposes need no Krylov method."""
+    program = check(solved(solver), (a, b))
+    assert len(set(re.findall(r"tidu.linear_solve = @[^,}]*", program.text))) == 2
+    assert "tidu.transpose_solve" in program.text
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_solves_of_lower_rank(is_wide: bool) -> None:
+    """Derivatives of a pseudo-inverse, where each change of the arguments preserves the rank 2 of a 5x3 matrix."""
+    left, right = RNG.standard_normal((5, 2)), RNG.standard_normal((2, 3))
+
+    def function(left: Any, right: Any, b: Any) -> Any:
+        a = left @ right
+        return solved(lx.SVD(rcond=1e-10))(a.T if is_wide else a, b)
+
+    check(function, (left, right, B if is_wide else LONG))
+
+
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_gradients_of_least_squares_have_no_loop() -> None:
+    """The solver of the normal equations also solves their transpose, so that no Krylov method is needed."""
+    program = tiduc.from_jax(solved(lx.QR()), TALL.astype(np.float32), LONG.astype(np.float32))
+    assert "stablehlo.while" not in program.grad([0, 1]).text
+
+
+@pytest.mark.more
+def test_solves_of_several_types_have_first_derivatives() -> None:
+    def function(x: Any, y: Any) -> Any:
+        operator = lx.DiagonalLinearOperator({"x": x, "y": y})
+        solution = lx.linear_solve(operator, {"x": x**2, "y": y**2}).value
+        return jnp.sum(solution["x"]) + jnp.sum(solution["y"]).astype(np.float64)
+
+    with pytest.warns(TiducRemark, match=RAISES):
+        program = check(function, (B, LONG.astype(np.float32)), "1")
+    with pytest.raises(Unsupported, match="only first derivatives if its arrays have several types"):
         program.hvp([0, 1])
 
 

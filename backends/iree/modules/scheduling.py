@@ -28,8 +28,9 @@ def keep_splats(module: ir.Operation) -> bool:
                                              optimization_barrier %s
         scf.if { f %s }                      scf.if { f %s }
 
-    IREE keeps an array that an op outside of execution regions reads. The edit runs after IREE has formed dispatches.
-    Returns whether there was such an array.
+    IREE keeps an array that an op outside of execution regions reads. Copies of the array in the inner blocks would be
+    wrong: for 64-bit numbers, IREE merges copies that it updates in place (`distinguish_fills`). The edit runs after
+    IREE has formed dispatches. Returns whether there was such an array.
     """
     PassManager.parse(_MERGE, context=module.context).run(module)
     readers = [

@@ -36,7 +36,7 @@ from tiduc.models.jax.derivative_functions import (
     is_smooth,
 )
 from tiduc.models.jax.identity import RuleKeys
-from tiduc.models.jax.lineax_solves import LineaxSolve
+from tiduc.models.jax.lineax_solves import LineaxSolve, LineaxSystem
 from tiduc.models.jax.naming import OwnDerivative
 from tiduc.models.jax.rejections import rejecting, rejecting_tangents
 from tiduc.models.jax.solves import Jaxprs, LinearSolve
@@ -62,8 +62,8 @@ _TRACED = (
     f"arguments in nondiff_argnums must be constants; {HINT}"
 )
 _NO_SECOND = (
-    "lineax.linear_solve has only first derivatives if its solver does not assume full rank, such as SVD, LSMR and "
-    "AutoLinearSolver(well_posed=False); choose LU or QR"
+    "lineax.linear_solve has only first derivatives if its arrays have several types, or a type other than float32, "
+    "float64, complex64 and complex128"
 )
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
 """The names of functions of JAX whose custom derivatives are ignored. The derivatives of their ops are equal or better:
@@ -225,7 +225,7 @@ class OwnDerivatives:
             ctx, *operands
         )
 
-    def _solver(self, call: "LinearSolve | LineaxSolve", types: Avals, level: int) -> Traceable:
+    def _solver(self, call: "LinearSolve | LineaxSystem", types: Avals, level: int) -> Traceable:
         """A composite (b..., constants...) -> x... that calls a solver. Collects the derivatives of the solver."""
         inputs = call.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types])
         solve, constants = hoisted(self._jax, call.solve, inputs)
@@ -241,6 +241,7 @@ class OwnDerivatives:
                     level + 1,
                     len(arguments),
                     of,
+                    call.is_symmetric,
                 )
                 for suffix, attribute, of, derivative in call.derivatives(name)
             ]
@@ -257,12 +258,10 @@ class OwnDerivatives:
         *operands: IrValue,
         **of_call: object,
     ) -> object:
-        """Lowers `lineax.linear_solve`, if possible to a composite.
+        """Lowers `lineax.linear_solve`, if possible to composites.
 
-        For a system of full rank, the composite calls the solver, and tiduc differentiates it. For other systems, the
-        derivative of the composite is lineax's JVP. An iterative solver with a tangent as right-hand side is treated as
-        a solver for systems of any rank, because it is linear in the tangent. Derivatives do not check whether a solve
-        fails, because the check is not linear.
+        Each composite calls a solver, and tiduc differentiates it. If the arrays have several types, the derivative is
+        lineax's JVP instead. Derivatives do not check whether a solve fails, because the check is not linear.
         """
         from jax.interpreters import mlir
 
@@ -273,12 +272,12 @@ class OwnDerivatives:
             return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
         stop = self._jax.lax.stop_gradient
         is_tangent = identity(parameters) in self._linear
-        if call.is_kept or (is_tangent and call.is_kept_for_tangents):
-            solver = self._solver(call, ctx.avals_in, level)
+        if call.is_kept:
+            solvers = {each.matrix: self._solver(each, ctx.avals_in, level) for each in call.systems}
 
             def function(*given: "jax.Array") -> list["jax.Array"]:
                 results = call.whole(*map(stop, given), throws=level == 0)
-                x = call.solution(solver, given)
+                x = call.solution(solvers, given)
                 if level == 0:  # x gets the values in `results`, which are NaN if the solve failed
                     x = [z + stop(y - z) for y, z in zip(results, x, strict=False)]
                 return [*x, *results[len(x) :]]

@@ -1,4 +1,4 @@
-"""Splits `lineax.linear_solve` into functions: the solver and the linear map, for the system and for its transpose.
+"""Splits `lineax.linear_solve` into regular systems (`lineax_systems.py`), each with a solver and a linear map.
 
 lineax computes the state of a solver, such as a factorization, from an operator whose gradients are stopped, because
 the primitive has its own derivative rules. An export contains only the ops of the solver. The derivative of these ops
@@ -7,13 +7,13 @@ with respect to the operator would be zero.
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tiduc.dialect.ops.control_ops import SOLVE, TRANSPOSE_SOLVE
 from tiduc.models.jax.derivative_functions import Parameters, is_smooth
-from tiduc.models.jax.solves import SOLVABLE, Traceable, is_iterative
+from tiduc.models.jax.lineax_systems import Matrix, Part, Solved, functions, solution
+from tiduc.models.jax.solves import SOLVABLE, Traceable
 
 if TYPE_CHECKING:
     import jax
@@ -21,44 +21,6 @@ if TYPE_CHECKING:
 
     Types = Sequence[jax.ShapeDtypeStruct | jax.core.ShapedArray]
 
-
-class LinearOperator(Protocol):
-    """A linear operator A of lineax. Vectors are pytrees of arrays."""
-
-    def mv(self, vector: object) -> object:
-        """The product A x with x = `vector`."""
-
-    def transpose(self) -> "LinearOperator":
-        """The transposed operator."""
-
-    def in_structure(self) -> object:
-        """The pytree of the types of the arrays in x."""
-
-    def out_structure(self) -> object:
-        """The pytree of the types of the arrays in A x."""
-
-    def in_size(self) -> int:
-        """The number of columns."""
-
-    def out_size(self) -> int:
-        """The number of rows."""
-
-
-class LinearSolver(Protocol):
-    """A linear solver of lineax. A state, such as a factorization, belongs to a solver and an operator."""
-
-    def compute(self, state: object, vector: object, options: object) -> tuple[object, object, object]:
-        """Returns the solution, whether the solve succeeded, and statistics."""
-
-    def transpose(self, state: object, options: object) -> tuple[object, object]:
-        """Returns the state and the options for the transposed operator."""
-
-    def assume_full_rank(self) -> bool:
-        """Whether the solver assumes that the operator has full rank."""
-
-
-Part = Callable[[LinearOperator, object, object, object, LinearSolver], object]
-"""A function of (operator, state, vector, options, solver)."""
 
 Batch = tuple[int, tuple[int | None, ...]]
 """The size of a batch of `jax.vmap`, and for each operand its batched axis, or None."""
@@ -76,12 +38,7 @@ def _internal(name: str) -> Any:
 
 
 class LineaxSolve:
-    """A call of one of `primitives`, with the interface of `LinearSolve`.
-
-    The solver solves M x = b. M is the operator A if A is square, A' A if A has more rows than columns, and A A' if A
-    has more columns than rows. The arguments of the solver are b, followed by the operands of the call except those of
-    the right-hand side.
-    """
+    """A call of one of `primitives`: x = A^+ b."""
 
     def __init__(
         self, jax: ModuleType, primitive: "Primitive", operands: "Types", parameters: Parameters
@@ -101,36 +58,27 @@ class LineaxSolve:
             types = [self._single(x, i) for i, x in enumerate(operands)]
             self.operator, _, _, _, self._solver, _ = self._arguments(types)
             self._in, self._out = self.operator.in_structure(), self.operator.out_structure()
-        self.size = len(self._leaves(self._unknown)) if self.is_solve else 0
 
     @property
     def is_kept(self) -> bool:
-        """Whether the call becomes a solver of tiduc, which has derivatives of any order.
+        """Whether the call becomes solvers of tiduc, which have derivatives of any order.
 
-        This requires an operator of full rank, and arrays of one type.
+        This requires arrays of one type of `SOLVABLE`.
         """
-        return self.is_solve and self._solver.assume_full_rank() and self._has_one_type
-
-    @property
-    def is_kept_for_tangents(self) -> bool:
-        """Whether a call on a tangent becomes a solver of tiduc. It does if the solver iterates, as LSMR does.
-
-        The ops of an iterative solver are not linear.
-        """
-        if not self.is_solve or not self._has_one_type:
-            return False
-        types = self.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._types])
-        return is_iterative(self._jax.make_jaxpr(self.solve)(*types))
-
-    @property
-    def _has_one_type(self) -> bool:
-        """Whether tiduc can solve M x = b, which requires that all arrays have one supported type."""
-        arrays = self._leaves((self._in, self._out))
-        types = {str(x.dtype) for x in arrays}
-        is_square = [x.shape for x in self._leaves(self._in)] == [x.shape for x in self._leaves(self._out)]
-        if not is_square and (self._columns == self._rows or not types <= {"float32", "float64"}):
-            return False
+        types = {str(x.dtype) for x in self._leaves((self._in, self._out))} if self.is_solve else set()
         return len(types) == 1 and types <= SOLVABLE
+
+    @property
+    def systems(self) -> list["LineaxSystem"]:
+        """The regular systems that `solution` solves."""
+        full_rank = self._solver.assume_full_rank()
+        shapes_in, shapes_out = ([x.shape for x in self._leaves(side)] for side in (self._in, self._out))
+        if full_rank and shapes_in == shapes_out:
+            return [LineaxSystem(self, Matrix.PLAIN)]
+        columns, rows = LineaxSystem(self, Matrix.OF_COLUMNS), LineaxSystem(self, Matrix.OF_ROWS)
+        if not full_rank:
+            return [columns, rows]
+        return [columns if _size(self._leaves(self._out)) >= _size(self._leaves(self._in)) else rows]
 
     @property
     def key(self) -> list[object]:
@@ -149,41 +97,34 @@ class LineaxSolve:
         smooth = {i for i, x in enumerate(self._types) if is_smooth(x)}
         return frozenset(smooth.difference(self._right) if self.is_solve else smooth)
 
-    def in_order(self, types: "Types") -> list["jax.ShapeDtypeStruct"]:
-        """The types of the arguments of the solver. `types` are the types of the operands of the primitive."""
-        right = [self._spread(x) for x in self._leaves(self._unknown)]
+    def unknown(self, matrix: Matrix) -> object:
+        """The pytree of the types of the arrays in the solution of the system with this matrix."""
+        return self._in if matrix is Matrix.OF_COLUMNS else self._out
+
+    def in_order(self, matrix: Matrix, types: "Types") -> list["jax.ShapeDtypeStruct"]:
+        """The types of the arguments of the system's functions: the vector, and the operands except the right side."""
+        right = [self._spread(x) for x in self._leaves(self.unknown(matrix))]
         return [*right, *(x for i, x in enumerate(types) if i not in self._right)]
 
-    def solution(self, solver: Traceable, operands: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """Solves A x = b by a solver of M x = b.
-
-        If A has more rows than columns, x is the least-squares solution. If A has more columns, x has the least norm.
-        """
-        right = [operands[i] for i in self._right]
+    def solution(
+        self, solvers: Mapping[Matrix, Traceable], operands: Sequence["jax.Array"]
+    ) -> list["jax.Array"]:
+        """Returns x = A^+ b. `solvers` solve the systems."""
         others = [x for i, x in enumerate(operands) if i not in self._right]
-        right = [self._moved(x, i) for x, i in zip(right, self._right, strict=True)]
-        if self._rows > self._columns:
-            right = self._call(_transposed_product, self._out, *right, *others)
-        x = list(solver(*right, *others))
-        return self._call(_transposed_product, self._out, *x, *others) if self._rows < self._columns else x
+        x = [self._moved(operands[i], i) for i in self._right]
 
-    def solve(self, *given: "jax.Array") -> list["jax.Array"]:
-        """The solution x of M x = b. The arguments are b and the other operands."""
-        return self._call(
-            _solution if self._rows == self._columns else _normal_solution, self._unknown, *given
-        )
+        def multiplied(by: Part, structure: object, x: Sequence["jax.Array"]) -> list["jax.Array"]:
+            return self.call(by, structure, *x, *others)
 
-    def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
-        """The functions that belong to the solver `name`. `LinearSolve.derivatives` describes the tuples."""
-        call = functools.partial
-        if self._rows != self._columns:  # M is symmetric
-            product = _product_of_rows if self._rows > self._columns else _product_of_columns
-            yield "", SOLVE, "", call(self._call, product, self._unknown)
-            return
-        yield "", SOLVE, "", call(self._call, _product, self._unknown)
-        back = f"{name}.transpose"
-        yield ".transpose", TRANSPOSE_SOLVE, name, call(self._conjugated, _transposed_solution)
-        yield ".transpose.system", SOLVE, back, call(self._conjugated, _transposed_product)
+        if Matrix.PLAIN in solvers:
+            return list(solvers[Matrix.PLAIN](*x, *others))
+        if Matrix.OF_COLUMNS in solvers:
+            x = list(solvers[Matrix.OF_COLUMNS](*multiplied(Solved.adjoint_product, self._out, x), *others))
+        if Matrix.OF_ROWS in solvers:
+            if Matrix.OF_COLUMNS in solvers:
+                x = multiplied(Solved.product, self._in, x)
+            x = multiplied(Solved.adjoint_product, self._out, solvers[Matrix.OF_ROWS](*x, *others))
+        return x
 
     def whole(self, *operands: "jax.Array", throws: bool) -> list["jax.Array"]:
         """Calls the implementation of the primitive. Without `throws`, it does not check whether the solve failed."""
@@ -195,19 +136,6 @@ class LineaxSolve:
         if self._batch is not None:
             call = self._jax.vmap(call, in_axes=self._batch[1], axis_size=self._batch[0])
         return list(call(*operands))
-
-    @property
-    def _unknown(self) -> object:
-        """The pytree structure of the solution of M x = b."""
-        return self._in if self._rows > self._columns else self._out
-
-    @property
-    def _rows(self) -> int:
-        return sum(x.size for x in self._leaves(self._out))
-
-    @property
-    def _columns(self) -> int:
-        return sum(x.size for x in self._leaves(self._in))
 
     def _arguments(self, dynamic: Sequence[object]) -> tuple[Any, ...]:
         """The tuple (operator, state, vector, options, solver, throw). `dynamic` are its leaves that are not static."""
@@ -239,8 +167,8 @@ class LineaxSolve:
             return self._jax.numpy.broadcast_to(x, (size, *x.shape))
         return self._jax.numpy.moveaxis(x, axes[place], 0)
 
-    def _call(self, function: Part, structure: object, *given: "jax.Array") -> list["jax.Array"]:
-        """Calls a function of (operator, state, vector, options, solver). `given` has the vector and other operands."""
+    def call(self, function: Part, structure: object, *given: "jax.Array") -> list["jax.Array"]:
+        """Calls a function of the operator with its solver. `given` has the vector's arrays and the other operands."""
         count = len(self._leaves(structure))
 
         def single(*given: "jax.Array") -> list["jax.Array"]:
@@ -251,7 +179,7 @@ class LineaxSolve:
             total = len(given) - count + len(self._right)
             operands = [None if i in self._right else next(rest) for i in range(total)]
             operator, state, _, options, solver, _ = self._arguments(operands)
-            return list(self._leaves(function(operator, state, vector, options, solver)))
+            return list(self._leaves(function(Solved(self._jax, operator, state, options, solver), vector)))
 
         if self._batch is None:
             return single(*given)
@@ -259,62 +187,33 @@ class LineaxSolve:
         rest = [axis for i, axis in enumerate(axes) if i not in self._right]
         return list(self._jax.vmap(single, in_axes=(*[0] * count, *rest), axis_size=size)(*given))
 
-    def _conjugated(self, function: Part, *given: "jax.Array") -> list["jax.Array"]:
-        """Calls a function of the transposed system for the adjoint system, by conjugating operands and results.
 
-        tiduc's transpose of a complex linear map is the adjoint map.
-        """
-        conj = self._jax.numpy.conj
-        turned = [conj(x) for x in given[: self.size]]
-        return [conj(y) for y in self._call(function, self._unknown, *turned, *given[self.size :])]
+class LineaxSystem:
+    """A regular system of a call, with the interface of `LinearSolve`.
 
+    The arguments of the functions are the arrays of the vector, followed by the operands of the call except those of
+    its right-hand side.
+    """
 
-# ---- functions of (operator, state, vector, options, solver) ----------------------------------------------
+    def __init__(self, call: LineaxSolve, matrix: Matrix) -> None:
+        self._call, self.matrix = call, matrix
+        self.is_symmetric = matrix is not Matrix.PLAIN
+        self.key = [*call.key, matrix.value]
 
+    def in_order(self, types: "Types") -> list["jax.ShapeDtypeStruct"]:
+        """The types of the arguments of the functions. `types` are the types of the operands of the primitive."""
+        return self._call.in_order(self.matrix, types)
 
-def _solution(
-    operator: LinearOperator, state: object, b: object, options: object, solver: LinearSolver
-) -> object:
-    return solver.compute(state, b, options)[0]
+    def solve(self, *given: "jax.Array") -> list["jax.Array"]:
+        """The solution. The arguments are b and the other operands."""
+        return self._call.call(solution(self.matrix), self._call.unknown(self.matrix), *given)
 
-
-def _transposed_solution(
-    operator: LinearOperator, state: object, c: object, options: object, solver: LinearSolver
-) -> object:
-    turned, chosen = solver.transpose(state, options)
-    return solver.compute(turned, c, chosen)[0]
-
-
-def _normal_solution(
-    operator: LinearOperator, state: object, b: object, options: object, solver: LinearSolver
-) -> object:
-    """The solution x of A' A x = b, or of A A' x = b, by the pseudo-inverses of A and A'."""
-    if operator.out_size() > operator.in_size():
-        y = _transposed_solution(operator, state, b, options, solver)
-        return _solution(operator, state, y, options, solver)
-    y = _solution(operator, state, b, options, solver)
-    return _transposed_solution(operator, state, y, options, solver)
+    def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
+        """The functions that belong to the solver `name`. `LinearSolve.derivatives` describes the tuples."""
+        unknown = self._call.unknown(self.matrix)
+        for suffix, attribute, of, part in functions(self.matrix, name):
+            yield suffix, attribute, of, functools.partial(self._call.call, part, unknown)
 
 
-def _product(
-    operator: LinearOperator, state: object, x: object, options: object, solver: LinearSolver
-) -> object:
-    return operator.mv(x)
-
-
-def _transposed_product(
-    operator: LinearOperator, state: object, x: object, options: object, solver: LinearSolver
-) -> object:
-    return operator.transpose().mv(x)
-
-
-def _product_of_rows(
-    operator: LinearOperator, state: object, x: object, options: object, solver: LinearSolver
-) -> object:
-    return operator.transpose().mv(operator.mv(x))
-
-
-def _product_of_columns(
-    operator: LinearOperator, state: object, x: object, options: object, solver: LinearSolver
-) -> object:
-    return operator.mv(operator.transpose().mv(x))
+def _size(arrays: "Types") -> int:
+    return sum(x.size for x in arrays)

@@ -18,7 +18,8 @@ class OwnDerivative:
 
     The derivative belongs to the composites with the name `of`, or to the derivative with the name `of`. If `of` is
     empty, it belongs to the composites with the name `name`. `attribute` is the entry of `NAMED_GRAPHS` for this kind
-    of derivative. `level` is the level of the derivative. `inputs` is the number of arguments of the composites.
+    of derivative. `level` is the level of the derivative. `inputs` is the number of arguments of the composites. If
+    `is_symmetric`, the function is a linear map that equals its adjoint, and the composites solve its system.
     """
 
     name: str
@@ -28,6 +29,7 @@ class OwnDerivative:
     level: int
     inputs: int
     of: str = ""
+    is_symmetric: bool = False
 
     @property
     def first_tangent(self) -> int | None:
@@ -52,6 +54,8 @@ def name_derivatives(module: ir.Module, derivatives: Sequence[OwnDerivative]) ->
             callee = ir.FlatSymbolRefAttr(composite.attributes["decomposition"]).value
             for own in of_name[name]:
                 functions[callee].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
+                if own.is_symmetric:
+                    functions[callee].attributes[TRANSPOSE_SOLVE] = ir.FlatSymbolRefAttr.get(callee)
                 if own.attribute == TRANSPOSE_SOLVE:
                     functions[own.name].attributes[TRANSPOSE_SOLVE] = ir.FlatSymbolRefAttr.get(callee)
             replace_by_call(composite.operation, callee)

@@ -52,6 +52,9 @@ class LinearSolve:
     The functions take the arrays of b, or of x, followed by the constants of all functions.
     """
 
+    is_symmetric = False
+    """Whether A equals its adjoint. If it does, JAX names `solve` as the solver of the transposed system, too."""
+
     def __init__(self, jax: ModuleType, const_lengths: Sequence[int], jaxprs: Jaxprs) -> None:
         self._jax, self._counts, self._jaxprs = jax, list(const_lengths)[:4], jaxprs
         self.size = len(jaxprs.matvec.out_avals)
