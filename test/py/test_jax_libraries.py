@@ -103,12 +103,25 @@ def test_solves_of_lineax_are_linear_solves(solver: Any, a: Any, b: Any) -> None
 
 @pytest.mark.more
 @pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
-def test_batches_of_solves() -> None:
+@pytest.mark.parametrize("batched", ["b", "A", "A and b", "A of b"])
+@pytest.mark.parametrize("solver", [lx.LU(), lx.SVD()])
+def test_batches_of_solves(solver: Any, batched: str) -> None:
+    """`jax.vmap` of a solve, and a batch of batches ("A of b"), which equinox describes by nested primitives."""
+
+    def solve(a: Any, b: Any) -> Any:
+        return lx.linear_solve(lx.MatrixLinearOperator(a), b, solver).value
+
     def function(a: Any, b: Any) -> Any:
-        return jnp.sum(
-            jax.vmap(lambda c: lx.linear_solve(lx.MatrixLinearOperator(a), c).value)(jnp.stack([b, b**2]))
-            ** 2
-        )
+        several, right = jnp.stack([a, a @ a]), jnp.stack([b, b**2])
+        if batched == "b":
+            x = jax.vmap(lambda b: solve(a, b))(right)
+        elif batched == "A":
+            x = jax.vmap(lambda a: solve(a, b))(several)
+        elif batched == "A and b":
+            x = jax.vmap(solve)(several, right)
+        else:
+            x = jax.vmap(lambda a: jax.vmap(lambda b: solve(a, b))(jnp.stack([b, b**2, b**3])))(several)
+        return jnp.sum(x**3)
 
     check(function, (A, B))
 

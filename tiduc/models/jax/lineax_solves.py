@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tiduc.dialect.errors import Unsupported
 from tiduc.models.jax.derivative_functions import Parameters, is_smooth
 from tiduc.models.jax.lineax_systems import Matrix, Part, Solved, functions, solution
 from tiduc.models.jax.solves import SOLVABLE, Traceable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     Types = Sequence[jax.ShapeDtypeStruct | jax.core.ShapedArray]
 
+
+_ARGUMENTS = ("operator", "state", "vector", "options", "solver", "throw")
+"""The arguments of lineax's primitive, in order."""
 
 Batch = tuple[int, tuple[int | None, ...]]
 """The size of a batch of `jax.vmap`, and for each operand its batched axis, or None."""
@@ -46,14 +50,16 @@ class LineaxSolve:
         self._jax: Any = jax
         self._leaves = self._jax.tree_util.tree_leaves
         self._types, self._count = list(operands), len(operands)
-        self._batch: Batch | None = None
-        if "prim" in parameters:  # equinox's primitive for a batch
-            self._batch = parameters["__axis_size"], tuple(parameters["__batch_axes"])
+        self._batches: list[Batch] = []
+        while "prim" in parameters:  # equinox's primitive for a batch
+            self._batches.append((parameters["__axis_size"], tuple(parameters["__batch_axes"])))
             primitive, parameters = parameters["prim"], dict(parameters["params"])
         self._primitive, self._parameters = primitive, parameters
-        places = self._arguments(range(len(operands))) if primitive.name == "linear_solve" else ()
-        self.is_solve = len(places) == 6
+        self.is_solve = primitive.name == "linear_solve"
         if self.is_solve:
+            places = self._arguments(range(len(operands)))
+            if len(places) != len(_ARGUMENTS):
+                raise Unsupported(f"from_jax expects that lineax.linear_solve has the arguments {_ARGUMENTS}")
             self._right, self._moving = self._numbers(places[2]), self._numbers((places[0], places[2]))
             types = [self._single(x, i) for i, x in enumerate(operands)]
             self.operator, _, _, _, self._solver, _ = self._arguments(types)
@@ -86,7 +92,7 @@ class LineaxSolve:
         chosen = dict(self._parameters)
         if self.is_solve:
             chosen["static"] = chosen["static"][:-1]  # the last argument of the primitive is `throw`
-        return [self._primitive, chosen, self._batch]
+        return [self._primitive, chosen, self._batches]
 
     def without_tangents(self) -> frozenset[int]:
         """The operands of the primitive that have no tangents: all except those of the operator and the vector."""
@@ -133,8 +139,8 @@ class LineaxSolve:
             static = list(chosen["static"])
             chosen["static"] = (*static[:-1], False)  # the last argument of the primitive is `throw`
         call = functools.partial(_internal("_vprim_impl_registry")[self._primitive], **chosen)
-        if self._batch is not None:
-            call = self._jax.vmap(call, in_axes=self._batch[1], axis_size=self._batch[0])
+        for size, axes in reversed(self._batches):
+            call = self._jax.vmap(call, in_axes=axes, axis_size=size)
         return list(call(*operands))
 
     def _arguments(self, dynamic: Sequence[object]) -> tuple[Any, ...]:
@@ -148,44 +154,54 @@ class LineaxSolve:
         return [x for x in self._leaves(places) if isinstance(x, int) and not isinstance(x, bool)]
 
     def _single(self, x: "jax.core.ShapedArray", place: int) -> "jax.ShapeDtypeStruct":
-        """The type of an operand without the batch axis."""
-        axis = None if self._batch is None else self._batch[1][place]
-        shape = x.shape if axis is None else x.shape[:axis] + x.shape[axis + 1 :]
-        return self._jax.ShapeDtypeStruct(shape, x.dtype)
+        """The type of an operand without the batch axes."""
+        shape = list(x.shape)
+        for _, axes in self._batches:
+            if (axis := axes[place]) is not None:
+                del shape[axis]
+        return self._jax.ShapeDtypeStruct(tuple(shape), x.dtype)
 
     def _spread(self, x: "jax.ShapeDtypeStruct") -> "jax.ShapeDtypeStruct":
-        """The type of an array with the batch axis as first axis."""
-        shape = x.shape if self._batch is None else (self._batch[0], *x.shape)
-        return self._jax.ShapeDtypeStruct(shape, x.dtype)
+        """The type of an array with the batch axes as first axes."""
+        return self._jax.ShapeDtypeStruct((*(size for size, _ in self._batches), *x.shape), x.dtype)
 
     def _moved(self, x: "jax.Array", place: int) -> "jax.Array":
-        """The operand with index `place`, with the batch axis as first axis."""
-        if self._batch is None:
-            return x
-        size, axes = self._batch
-        if axes[place] is None:
-            return self._jax.numpy.broadcast_to(x, (size, *x.shape))
-        return self._jax.numpy.moveaxis(x, axes[place], 0)
+        """The operand with index `place`, with the batch axes as first axes."""
+        for level, (size, axes) in enumerate(self._batches):
+            axis = axes[place]
+            if axis is None:
+                x = self._jax.numpy.broadcast_to(
+                    self._jax.numpy.expand_dims(x, level), (*x.shape[:level], size, *x.shape[level:])
+                )
+            else:
+                x = self._jax.numpy.moveaxis(x, level + axis, level)
+        return x
 
     def call(self, function: Part, structure: object, *given: "jax.Array") -> list["jax.Array"]:
         """Calls a function of the operator with its solver. `given` has the vector's arrays and the other operands."""
-        count = len(self._leaves(structure))
+        count, tree = len(self._leaves(structure)), self._jax.tree_util
+        others = given[count:]
+        # Composites, because from_jax drops `jax.lax.stop_gradient` beside direct solvers (`keeps_stops`).
+        stop = self._jax.lax.composite(lambda x: x, "tidu.stop_gradient")
+        fixed = () if self._solver.assume_full_rank() else tuple(map(stop, others))
 
         def single(*given: "jax.Array") -> list["jax.Array"]:
-            vector = self._jax.tree_util.tree_unflatten(
-                self._jax.tree_util.tree_structure(structure), given[:count]
-            )
-            rest = iter(given[count:])
-            total = len(given) - count + len(self._right)
-            operands = [None if i in self._right else next(rest) for i in range(total)]
-            operator, state, _, options, solver, _ = self._arguments(operands)
-            return list(self._leaves(function(Solved(self._jax, operator, state, options, solver), vector)))
+            vector = tree.tree_unflatten(tree.tree_structure(structure), given[:count])
+            operator, state, _, options, solver, _ = self._operands(given[count : count + len(others)])
+            constant = self._operands(given[-len(fixed) :])[0] if fixed else None
+            solved = Solved(self._jax, operator, state, options, solver, constant)
+            return list(self._leaves(function(solved, vector)))
 
-        if self._batch is None:
-            return single(*given)
-        size, axes = self._batch
-        rest = [axis for i, axis in enumerate(axes) if i not in self._right]
-        return list(self._jax.vmap(single, in_axes=(*[0] * count, *rest), axis_size=size)(*given))
+        run: Traceable = single
+        for size, axes in reversed(self._batches):
+            rest = [axis for i, axis in enumerate(axes) if i not in self._right]
+            run = self._jax.vmap(run, in_axes=(*[0] * count, *rest, *rest[: len(fixed)]), axis_size=size)
+        return list(run(*given, *fixed))
+
+    def _operands(self, others: Sequence["jax.Array"]) -> tuple[Any, ...]:
+        """The arguments of the primitive, without the right-hand side. `others` are the other operands."""
+        rest = iter(others)
+        return self._arguments([None if i in self._right else next(rest) for i in range(self._count)])
 
 
 class LineaxSystem:

@@ -16,7 +16,7 @@ Source: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 from typing import Any, Protocol
@@ -63,13 +63,17 @@ class Matrix(Enum):
 
 @dataclass(frozen=True)
 class Solved:
-    """An operator A with a solver and the solver's state. The methods take and return pytrees of arrays."""
+    """An operator A with a solver and the solver's state. The methods take and return pytrees of arrays.
+
+    `fixed` is A without tangents. It may be missing if the solver assumes that A has full rank.
+    """
 
     jax: ModuleType
     operator: LinearOperator
     state: object
     options: object
     solver: LinearSolver
+    fixed: LinearOperator | None = None
 
     def product(self, x: object) -> object:
         """A x."""
@@ -90,13 +94,11 @@ class Solved:
 
     def null_part(self, x: object) -> object:
         """P x, the part of x that A maps to 0. Its derivative with respect to A is not computed."""
-        fixed = self._fixed()
-        return self.minus(x, fixed.solution(fixed.product(x)))
+        return self.minus(x, self.solution(self._fixed_product(x)))
 
     def residual(self, b: object) -> object:
         """Q b, the part of b outside of the range of A. Its derivative with respect to A is not computed."""
-        fixed = self._fixed()
-        return self.minus(b, fixed.product(fixed.solution(b)))
+        return self.minus(b, self._fixed_product(self.solution(b)))
 
     def plus(self, x: object, y: object) -> object:
         """x + y."""
@@ -106,14 +108,9 @@ class Solved:
         """x - y."""
         return self._combined(lambda x, y: x - y, x, y)
 
-    def _fixed(self) -> "Solved":
-        # A composite, because from_jax drops `jax.lax.stop_gradient` beside direct solvers (`keeps_stops`).
-        composite = self.jax.lax.composite(lambda x: x, "tidu.stop_gradient")
-
-        def stopped(x: object) -> object:
-            return composite(x) if isinstance(x, self.jax.Array) else x  # a leaf may be a jaxpr
-
-        return replace(self, operator=self.jax.tree_util.tree_map(stopped, self.operator))
+    def _fixed_product(self, x: object) -> object:
+        assert self.fixed is not None
+        return self.fixed.mv(x)
 
     def _conjugated(self, x: object) -> object:
         return self.jax.tree_util.tree_map(self.jax.numpy.conj, x)
