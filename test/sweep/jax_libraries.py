@@ -109,6 +109,10 @@ class Wrong(Exception):
     """Raised if a result differs from the expected one. Libraries raise `AssertionError`s of their own."""
 
 
+class Neither(Exception):
+    """Raised if neither tiduc nor JAX has a derivative."""
+
+
 @dataclass
 class Work:
     """The imported program of a case, and JAX's value and gradient. All parts of the case share them."""
@@ -186,21 +190,29 @@ def expectation(part: str, work: Work) -> tuple[str, list[Any]]:
     return "along", [(x - y) / (2 * step) for x, y in zip(moved(step), moved(-step), strict=True)]
 
 
+def imported(work: Work, part: str) -> Any:
+    """Returns the program of a part."""
+    if part == "exported":  # the value of the imported program is JAX's gradient
+        return tiduc.from_jax(jax.grad(work.function, work.active), *work.leaves, custom_derivatives=1)
+    if part == "value":
+        return work.program
+    return work.program.grad(work.active) if part == "gradient" else work.program.hvp(work.active)
+
+
 def check(work: Work, part: str, engine: str) -> str:
     """Compares a part with its expected result. Returns the kind of this result: "jax" or "along".
 
-    Raises `TiducError` if tiduc refuses the part, and `Wrong` if its result is wrong.
+    Raises `TiducError` if tiduc refuses the part, `Neither` if JAX has no result either, and `Wrong` if the result of
+    tiduc is wrong.
     """
     case, directions = work.case, work.directions
     kind, expected = expectation(part, work)
-    if part == "exported":  # the value of the imported program is JAX's gradient
-        program: Any = tiduc.from_jax(
-            jax.grad(work.function, work.active), *work.leaves, custom_derivatives=1
-        )
-    else:
-        program = work.program
-        if part != "value":
-            program = program.grad(work.active) if part == "gradient" else program.hvp(work.active)
+    try:
+        program = imported(work, part)
+    except tiduc.TiducError as error:
+        if kind == "along":
+            raise Neither(str(error)) from error
+        raise
     actual = list(program.compile(engine=engine)(*work.leaves, *(directions if part == "hvp" else ())))
     if kind == "along" and part == "gradient":
         actual = [sum(np.sum(g * d) for g, d in zip(actual, directions, strict=True))]
@@ -213,10 +225,12 @@ def check(work: Work, part: str, engine: str) -> str:
 def outcome(work: Work, part: str, engine: str) -> tuple[str, str]:
     """Returns the outcome of a part ("right", "refused", "wrong" or "crashed") and its reason.
 
-    The outcome is "none" if JAX cannot compute the expected result.
+    The outcome is "none" if JAX cannot compute the expected result, or neither JAX nor tiduc has a derivative.
     """
     try:
         return "right", check(work, part, engine)
+    except Neither as error:
+        return "none", f"JAX and tiduc: {error}"[:400]
     except Wrong as error:
         return "wrong", " ".join(str(error).split())[:300]
     except tiduc.TiducError as error:
