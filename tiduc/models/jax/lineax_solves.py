@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.jax.derivative_functions import Parameters, is_smooth
-from tiduc.models.jax.lineax_systems import Matrix, Part, Solved, functions, solution
+from tiduc.models.jax.lineax_systems import Part, Solved, SystemMatrix, functions, solution
 from tiduc.models.jax.solves import SOLVABLE, Traceable
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class LineaxSolve:
         full_rank = self._solver.assume_full_rank()
         shapes_in, shapes_out = ([x.shape for x in self._leaves(side)] for side in (self._in, self._out))
         if full_rank and shapes_in == shapes_out:
-            return [LineaxSystem(self, Matrix.PLAIN)]
-        columns, rows = LineaxSystem(self, Matrix.OF_COLUMNS), LineaxSystem(self, Matrix.OF_ROWS)
+            return [LineaxSystem(self, SystemMatrix.PLAIN)]
+        columns, rows = LineaxSystem(self, SystemMatrix.OF_COLUMNS), LineaxSystem(self, SystemMatrix.OF_ROWS)
         if not full_rank:
             return [columns, rows]
         return [columns if _size(self._leaves(self._out)) >= _size(self._leaves(self._in)) else rows]
@@ -103,17 +103,17 @@ class LineaxSolve:
         smooth = {i for i, x in enumerate(self._types) if is_smooth(x)}
         return frozenset(smooth.difference(self._right) if self.is_solve else smooth)
 
-    def unknown(self, matrix: Matrix) -> object:
+    def unknown(self, matrix: SystemMatrix) -> object:
         """The pytree of the types of the arrays in the solution of the system with this matrix."""
-        return self._in if matrix is Matrix.OF_COLUMNS else self._out
+        return self._in if matrix is SystemMatrix.OF_COLUMNS else self._out
 
-    def in_order(self, matrix: Matrix, types: "Types") -> list["jax.ShapeDtypeStruct"]:
+    def in_order(self, matrix: SystemMatrix, types: "Types") -> list["jax.ShapeDtypeStruct"]:
         """The types of the arguments of the system's functions: the vector, and the operands except the right side."""
         right = [self._spread(x) for x in self._leaves(self.unknown(matrix))]
         return [*right, *(x for i, x in enumerate(types) if i not in self._right)]
 
     def solution(
-        self, solvers: Mapping[Matrix, Traceable], operands: Sequence["jax.Array"]
+        self, solvers: Mapping[SystemMatrix, Traceable], operands: Sequence["jax.Array"]
     ) -> list["jax.Array"]:
         """Returns x = A^+ b. `solvers` solve the systems."""
         others = [x for i, x in enumerate(operands) if i not in self._right]
@@ -122,14 +122,16 @@ class LineaxSolve:
         def multiplied(by: Part, structure: object, x: Sequence["jax.Array"]) -> list["jax.Array"]:
             return self.call(by, structure, *x, *others)
 
-        if Matrix.PLAIN in solvers:
-            return list(solvers[Matrix.PLAIN](*x, *others))
-        if Matrix.OF_COLUMNS in solvers:
-            x = list(solvers[Matrix.OF_COLUMNS](*multiplied(Solved.adjoint_product, self._out, x), *others))
-        if Matrix.OF_ROWS in solvers:
-            if Matrix.OF_COLUMNS in solvers:
+        if SystemMatrix.PLAIN in solvers:
+            return list(solvers[SystemMatrix.PLAIN](*x, *others))
+        if SystemMatrix.OF_COLUMNS in solvers:
+            x = list(
+                solvers[SystemMatrix.OF_COLUMNS](*multiplied(Solved.adjoint_product, self._out, x), *others)
+            )
+        if SystemMatrix.OF_ROWS in solvers:
+            if SystemMatrix.OF_COLUMNS in solvers:
                 x = multiplied(Solved.product, self._in, x)
-            x = multiplied(Solved.adjoint_product, self._out, solvers[Matrix.OF_ROWS](*x, *others))
+            x = multiplied(Solved.adjoint_product, self._out, solvers[SystemMatrix.OF_ROWS](*x, *others))
         return x
 
     def whole(self, *operands: "jax.Array", throws: bool) -> list["jax.Array"]:
@@ -211,9 +213,9 @@ class LineaxSystem:
     its right-hand side.
     """
 
-    def __init__(self, call: LineaxSolve, matrix: Matrix) -> None:
+    def __init__(self, call: LineaxSolve, matrix: SystemMatrix) -> None:
         self._call, self.matrix = call, matrix
-        self.is_symmetric = matrix is not Matrix.PLAIN
+        self.is_symmetric = matrix is not SystemMatrix.PLAIN
         self.key = [*call.key, matrix.value]
 
     def in_order(self, types: "Types") -> list["jax.ShapeDtypeStruct"]:

@@ -18,8 +18,9 @@ Source: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from operator import add, sub
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 from tiduc.dialect.ops.control_ops import SOLVE, TRANSPOSE_SOLVE
 
@@ -53,7 +54,7 @@ class LinearSolver(Protocol):
         """Whether the solver assumes that the operator has full rank."""
 
 
-class Matrix(Enum):
+class SystemMatrix(Enum):
     """The matrix of a system. P and Q are 0 if the solver assumes that A has full rank."""
 
     PLAIN = "A"
@@ -102,11 +103,11 @@ class Solved:
 
     def plus(self, x: object, y: object) -> object:
         """x + y."""
-        return self._combined(lambda x, y: x + y, x, y)
+        return self.jax.tree_util.tree_map(add, x, y)
 
     def minus(self, x: object, y: object) -> object:
         """x - y."""
-        return self._combined(lambda x, y: x - y, x, y)
+        return self.jax.tree_util.tree_map(sub, x, y)
 
     def _fixed_product(self, x: object) -> object:
         assert self.fixed is not None
@@ -114,9 +115,6 @@ class Solved:
 
     def _conjugated(self, x: object) -> object:
         return self.jax.tree_util.tree_map(self.jax.numpy.conj, x)
-
-    def _combined(self, function: Callable[[Any, Any], Any], x: object, y: object) -> object:
-        return self.jax.tree_util.tree_map(function, x, y)
 
 
 Part = Callable[[Solved, object], object]
@@ -149,22 +147,22 @@ def solution_of_rows(a: Solved, b: object) -> object:
     return a.plus(b, a.adjoint_solution(a.minus(y, a.adjoint_product(b))))
 
 
-_SYSTEMS: dict[Matrix, tuple[Part, Part]] = {
-    Matrix.PLAIN: (Solved.product, Solved.solution),
-    Matrix.OF_COLUMNS: (gram_of_columns, solution_of_columns),
-    Matrix.OF_ROWS: (gram_of_rows, solution_of_rows),
+_SYSTEMS: dict[SystemMatrix, tuple[Part, Part]] = {
+    SystemMatrix.PLAIN: (Solved.product, Solved.solution),
+    SystemMatrix.OF_COLUMNS: (gram_of_columns, solution_of_columns),
+    SystemMatrix.OF_ROWS: (gram_of_rows, solution_of_rows),
 }
 """For each matrix: the product with it, and the solution of its system."""
 
 
-def solution(matrix: Matrix) -> Part:
+def solution(matrix: SystemMatrix) -> Part:
     """The solution x of M x = b, as a function of b."""
     return _SYSTEMS[matrix][1]
 
 
-def functions(matrix: Matrix, name: str) -> Iterator[tuple[str, str, str, Part]]:
+def functions(matrix: SystemMatrix, name: str) -> Iterator[tuple[str, str, str, Part]]:
     """The functions that belong to the solver `name`. `LinearSolve.derivatives` describes the tuples."""
     yield "", SOLVE, "", _SYSTEMS[matrix][0]
-    if matrix is Matrix.PLAIN:
+    if matrix is SystemMatrix.PLAIN:
         yield ".transpose", TRANSPOSE_SOLVE, name, Solved.adjoint_solution
         yield ".transpose.system", SOLVE, f"{name}.transpose", Solved.adjoint_product
