@@ -56,7 +56,7 @@ def scalar(case: Case) -> Callable[..., Any]:
 def traced(arguments: Any) -> list[bool]:
     """Returns, for each leaf of the arguments, whether it is traced.
 
-    These are arrays, and floats outside modules of equinox.
+    Arrays are traced, and so are floats outside modules of equinox.
     """
     equinox = sys.modules.get("equinox")
 

@@ -88,7 +88,10 @@ class LineaxSolve:
 
     @property
     def key(self) -> list[object]:
-        """What the derivatives of the call depend on, for `RuleKeys`. They do not check whether a solve fails."""
+        """The key of the call for `RuleKeys`. Calls with equal keys share their derivatives.
+
+        The derivatives do not check whether a solve fails.
+        """
         chosen = dict(self._parameters)
         if self.is_solve:
             chosen["static"] = chosen["static"][:-1]  # the last argument of the primitive is `throw`
@@ -115,7 +118,7 @@ class LineaxSolve:
     def solution(
         self, solvers: Mapping[SystemMatrix, Traceable], operands: Sequence["jax.Array"]
     ) -> list["jax.Array"]:
-        """Returns x = A^+ b. `solvers` solve the systems."""
+        """Returns x = A^+ b. `solvers` has the solver of each of `systems`, by the system's matrix."""
         others = [x for i, x in enumerate(operands) if i not in self._right]
         x = [self._moved(operands[i], i) for i in self._right]
 

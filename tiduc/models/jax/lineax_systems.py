@@ -8,9 +8,9 @@ A^+ is the pseudo-inverse of A, A^H the adjoint (the conjugated transpose), and 
     A of any rank                                 (A^H A + P) z = A^H b,  (A A^H + Q) w = A z,  x = A^H w
 
 P = I - A^+ A and Q = I - A A^+ are constants of the last two systems. If A changes, but not its rank, then the range of
-A^H A stays a complement of the range of P. So P z stays 0, and z a least-squares solution; likewise for Q and w. The
-derivatives of x of any order are therefore those of A^+ b, where the rank of A is constant. The matrices of all systems
-but the first are Hermitian.
+A^H A stays a complement of the range of P. So P z stays 0, and z stays a least-squares solution. In the same way, Q w
+stays 0. The derivatives of x of any order are therefore those of A^+ b, as long as the rank of A is constant. The
+matrices of all systems but the first are Hermitian.
 
 Source: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems" (1973).
 """
