@@ -5,6 +5,9 @@ ResNet, MobileNet, EfficientNet, ConvNeXt and UNet, in f32. `tiduc compile` and 
 them op by op. The figures are the least time of a call in microseconds, tiduc's time divided by the other times, and
 the peak memory of a call in KiB, including arguments and results. The calls alternate. With --threads 1, processor time
 is measured, which other load on the machine hardly changes. With --write, the table is written to docs/benchmarks.md.
+
+With --drawn COUNT, the shapes are random instead, with sizes that are log-uniform. A second table then has the mean and
+the 95th percentile of the ratios for each kind of convolution.
 """
 
 import argparse
@@ -13,6 +16,8 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from random import Random
 from typing import Any, NamedTuple
 
 if "--threads" in sys.argv and sys.argv[sys.argv.index("--threads") + 1 :][:1] == ["1"]:
@@ -28,7 +33,8 @@ from suite import PAGE, agree, allocated, by_xla, machine
 
 import tiduc
 
-BEGIN, END = "<!-- convolutions.py -->", "<!-- end of convolutions.py -->"
+MARKS = "<!-- convolutions.py -->", "<!-- end of convolutions.py -->"
+DRAWN = "<!-- convolutions.py --drawn -->", "<!-- end of convolutions.py --drawn -->"
 TIDUC, TORCH, XLA = "tiduc compile", "PyTorch", "XLA"
 WAYS = (TIDUC, TORCH, XLA)
 DIRECTIONS = ("forward", "image", "kernel")
@@ -52,12 +58,26 @@ class Shape(NamedTuple):
     last: bool = False
 
     @property
+    def kind(self) -> str:
+        """The kind of the convolution, for the table of drawn shapes."""
+        if self.groups > 1:
+            return "depthwise" if self.groups == self.inputs == self.outputs else "grouped"
+        return "transposed" if self.transposed else "pointwise" if self.window == 1 else "dense"
+
+    @property
+    def work(self) -> float:
+        """The approximate number of multiplications."""
+        side = self.size if self.transposed else self.size // self.stride
+        return self.batch * side**2 * self.inputs * self.outputs // self.groups * self.window**2
+
+    @property
     def padding(self) -> int:
         """The padding on each side.
 
-        For an odd window, it preserves the size of the image at stride 1. For an even window, it is 0.
+        For an odd window, it preserves the size of the image at stride 1. For an even window, and for a transposed
+        convolution, it is 0.
         """
-        return self.dilation * (self.window // 2) if self.window % 2 else 0
+        return self.dilation * (self.window // 2) if self.window % 2 and not self.transposed else 0
 
 
 SHAPES = {
@@ -88,6 +108,41 @@ SHAPES = {
 """Maps names to shapes of convolutions."""
 
 
+WORK = 2**18, 2**27
+"""The least and the largest number of multiplications of a drawn convolution."""
+
+
+def drawn(random: Random) -> Shape:
+    """Draws a convolution. The batch, the size of the image, and the numbers of channels are log-uniform."""
+
+    def size(least: int, most: int) -> int:
+        return round(math.exp(random.uniform(math.log(least), math.log(most))))
+
+    kind = random.choice(("dense", "dense", "pointwise", "grouped", "depthwise", "transposed"))
+    window = 1 if kind == "pointwise" else random.choice((2, 3, 3, 3, 4, 5, 7))
+    stride = random.choice((1, 1, 2, 3)) if window > 1 else random.choice((1, 1, 1, 2))
+    inputs, outputs, groups = size(1, 512), size(1, 512), 1
+    if kind == "depthwise":
+        inputs = outputs = groups = max(2, inputs)
+    if kind == "grouped":
+        groups = size(2, 32)
+        inputs, outputs = (max(2, n // groups) * groups for n in (inputs, outputs))
+    transposed = kind == "transposed"
+    dilation = random.choice((1, 1, 1, 2)) if stride == 1 < window and not transposed else 1
+    image = size(max(6, dilation * (window - 1) + 1), 112)
+    last = not transposed and random.random() < 0.25
+    shape = Shape(size(1, 16), image, inputs, outputs, window, stride, groups, dilation, transposed, last)
+    return shape if WORK[0] <= shape.work <= WORK[1] else drawn(random)
+
+
+def described(s: Shape) -> str:
+    """Returns the name of a drawn convolution in the table."""
+    parts = [f"{s.kind}, {s.batch} of {s.inputs} x {s.size}², {s.outputs} by {s.window}²"]
+    parts += [f"stride {s.stride}"] * (s.stride > 1) + [f"dilation {s.dilation}"] * (s.dilation > 1)
+    parts += [f"{s.groups} groups"] * (s.kind == "grouped") + ["channels last"] * s.last
+    return ", ".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -95,21 +150,33 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(SHAPES), default=list(SHAPES), metavar="NAME")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
     parser.add_argument("--seconds", type=float, default=0.5, help="seconds of calls for each convolution")
+    parser.add_argument("--drawn", type=int, metavar="COUNT", help="measure this number of random shapes")
+    parser.add_argument("--seed", type=int, default=int(f"{date.today():%Y%m%d}"), help="default: the date")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
+    random = Random(chosen.seed)
+    shapes = {name: SHAPES[name] for name in chosen.only}
+    if chosen.drawn is not None:
+        shapes = {described(s): s for s in (drawn(random) for _ in range(chosen.drawn))}
     jax.config.update("jax_platforms", "cpu")
     torch.set_num_threads(chosen.threads)
     rows = {}
-    for name in chosen.only:
+    kinds: dict[str, list[float]] = {}
+    for name, s in shapes.items():
         for direction in DIRECTIONS:
-            row = measured(SHAPES[name], direction, chosen.threads, chosen.seconds)
+            row = measured(
+                s, direction, chosen.threads, chosen.seconds, () if chosen.drawn is None else (XLA,)
+            )
             rows[f"{name}: {direction}"] = row
+            kinds.setdefault(f"{s.kind}, {direction}", []).append(row[TIDUC][0] / row[TORCH][0])
             print(f"{name}: {direction}", *(f"{way} {us:.0f}" for way, (us, _) in row.items()), flush=True)
-    report = "\n".join(table(rows, chosen.threads))
+    lines = table(rows, chosen.threads) if chosen.drawn is None else summary(kinds, rows, chosen)
+    report = "\n".join(lines)
     print(report)
     if chosen.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{report}\n{END}{rest.partition(END)[2]}")
+        begin, end = MARKS if chosen.drawn is None else DRAWN
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(f"{before}{begin}\n{report}\n{end}{rest.partition(end)[2]}")
 
 
 def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
@@ -167,8 +234,10 @@ def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], lis
     return call
 
 
-def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """Maps each engine to the time of a call in microseconds and the memory in KiB."""
+def measured(
+    s: Shape, direction: str, threads: int, seconds: float, without: Sequence[str] = ()
+) -> dict[str, tuple[float, float]]:
+    """Maps each engine, except those in `without`, to the time of a call in microseconds and the memory in KiB."""
     given, function = arguments(s), of_jax(s)
     if direction != "forward":
         y = jax.eval_shape(function, *given)
@@ -179,14 +248,18 @@ def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str
         program = program.grad([DIRECTIONS.index(direction) - 1])
     vmfb = module_of(program, threads)
     executable = tiduc.Executable(vmfb)
-    xla, theirs = by_xla(program.text, given), of_torch(s, direction, given)
-    calls = {TIDUC: lambda: executable(*given), TORCH: theirs, XLA: xla.call}
-    for way in (TORCH, XLA):
-        assert agree(calls[TIDUC](), calls[way]()), (s, direction, way)
-    times = least(calls, seconds, time.process_time if threads == 1 else time.perf_counter)
-    memory = {TIDUC: allocated(vmfb, given), XLA: xla.memory}
+    theirs = of_torch(s, direction, given)
+    calls: dict[str, Callable[[], Any]] = {TIDUC: lambda: executable(*given), TORCH: theirs}
+    memory = {TIDUC: allocated(vmfb, given)}
     memory[TORCH] = (torch_functions.allocated(theirs) + sum(x.nbytes for x in given)) / 1024
-    return {way: (times[way], memory[way]) for way in WAYS}
+    if XLA not in without:
+        xla = by_xla(program.text, given)
+        calls[XLA], memory[XLA] = xla.call, xla.memory
+    results = {way: call() for way, call in calls.items()}
+    for way in calls:
+        assert agree(results[TIDUC], results[way]), (s, direction, way)
+    times = least(calls, seconds, time.process_time if threads == 1 else time.perf_counter)
+    return {way: (times[way], memory[way]) for way in calls}
 
 
 def least(
@@ -229,6 +302,23 @@ def table(rows: Mapping[str, Mapping[str, tuple[float, float]]], threads: int) -
             + [f"{m:.0f}" for m in sizes]
         )
         yield f"| {name} | {' | '.join(cells)} |"
+
+
+def summary(kinds: Mapping[str, Sequence[float]], rows: Mapping[str, Any], chosen: Any) -> Iterator[str]:
+    """Yields the report on drawn shapes: statistics of tiduc's time divided by PyTorch's, and the slowest rows."""
+    yield f"\n{machine()}; {chosen.threads} threads; seed {chosen.seed}\n"
+    yield f"| {TIDUC} / {TORCH} | rows | geometric mean | 95th percentile | largest |"
+    yield "|---|" + "---:|" * 4
+    every = [ratio for ratios in kinds.values() for ratio in ratios]
+    for kind, ratios in {**{kind: kinds[kind] for kind in sorted(kinds)}, "all": every}.items():
+        mean, tail = math.exp(np.mean(np.log(ratios))), np.percentile(ratios, 95)
+        yield f"| {kind} | {len(ratios)} | {mean:.2f} | {tail:.2f} | {max(ratios):.2f} |"
+    yield f"\n| slowest rows | µs: {TIDUC} | {TORCH} | ratio |"
+    yield "|---|" + "---:|" * 3
+    times = {name: (row[TIDUC][0], row[TORCH][0]) for name, row in rows.items()}
+    for name in sorted(times, key=lambda name: -times[name][0] / times[name][1])[:8]:
+        ours, theirs = times[name]
+        yield f"| {name} | {ours:.0f} | {theirs:.0f} | {ours / theirs:.2f} |"
 
 
 if __name__ == "__main__":

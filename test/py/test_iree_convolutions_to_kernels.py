@@ -38,8 +38,9 @@ def tensor(sizes: list[int]) -> str:
 def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
     """The text of a function with a random convolution, and the shapes of its operands.
 
-    The kinds are "dense"; "alone", which is depthwise; "groups", with feature groups; "batches", with batch groups;
-    and "kernel", whose kernel is reversed in PyTorch's layout, or has its features swapped.
+    The kinds are "dense"; "alone", which is depthwise; "groups", with feature groups; "batches", with batch groups of
+    one image and one feature; "batch groups", with batch groups of several; and "kernel", whose kernel is reversed in
+    PyTorch's layout, or has its features swapped.
     """
     rank = draw.choice([1, 2, 2, 2, 3])
     n, c, f, k = (draw.randint(1, 4) for _ in range(4))
@@ -63,6 +64,9 @@ def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
         c, f = c * features, f * features
     if kind == "batches":
         n, f, batches = k, k, k
+    if kind == "batch groups":
+        batches = draw.randint(2, 3)
+        n, f = n * batches, draw.choice([1, 4, 9]) * batches
     x_numbers, x = letters({"b": n, "f": c, **dict(zip(spatial, image, strict=True))}, draw)
     order = {"i": taken, "o": f} if draw.random() < 0.5 else {"o": f, "i": taken}
     w_numbers, w = letters({**order, **dict(zip(spatial, window, strict=True))}, draw, kind != "kernel")
@@ -97,7 +101,7 @@ def joined(programs: Sequence[str]) -> str:
 
 TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:x86-64")
 """CPUs with this machine's vectors; with 256-bit vectors; with 128-bit vectors and no fused multiply-adds."""
-KINDS = ("dense", "alone", "groups", "batches", "kernel")
+KINDS = ("dense", "alone", "groups", "batches", "batch groups", "kernel")
 
 
 @pytest.mark.more

@@ -41,7 +41,7 @@ class Convolution:
     """A convolution of x with the kernel w, of static shapes.
 
     `places` is the spatial shape of the result. `reversed` has the spatial dimensions along which the window is
-    reversed. `groups` is the feature group count.
+    reversed. `groups` is the feature group count, and `batch_groups` the batch group count.
     """
 
     x: IrValue = field(repr=False)
@@ -51,6 +51,7 @@ class Convolution:
     places: tuple[int, ...]
     reversed: tuple[int, ...] = ()
     groups: int = 1
+    batch_groups: int = 1
 
     @staticmethod
     def of(op: IrOp) -> "Convolution":
@@ -67,8 +68,9 @@ class Convolution:
             dimensions = list(reverse.attributes["dimensions"])
             if set(dimensions) <= set(spatial):
                 w, turned = reverse.operands[0], turned ^ {spatial.index(d) for d in dimensions}
-        groups = group_counts(op)[0]
-        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), groups)
+        return Convolution(
+            x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), *group_counts(op)
+        )
 
     @property
     def rank(self) -> int:
@@ -84,6 +86,11 @@ class Convolution:
     def batch(self) -> int:
         """The size of the batch."""
         return int(shape(self.x)[self.layout.input[0]])
+
+    @property
+    def images(self) -> int:
+        """The number of images of the result. Only these images of the batch have a group of output features."""
+        return self.batch // self.batch_groups
 
     @property
     def features(self) -> int:
@@ -156,7 +163,7 @@ class Convolution:
         `restored` converts its result to the result of this convolution. Element j of w is multiplied by element i of x
         at place o, with o * stride = i * base - j + low. As o decreases if j increases, the exchanged convolution
         computes the places in reverse order, and `restored` reverses them. If w is reversed, the exchanged convolution
-        reverses x instead, and the places are in order.
+        reverses x instead, and the places are in order. Batch groups remain batch groups.
         """
         if self.groups > 1 or set(self.window.dilation) != {1}:
             return None
@@ -180,9 +187,17 @@ class Convolution:
     def restored(self, b: Emitter, y: Result) -> Result:
         """Converts y, the result of the convolution `exchanged()`, to the result of this convolution."""
         turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
-        names = {BATCH: FEATURES, FEATURES: BATCH}
         value = b.reverse(y.value, turned) if turned else y.value
-        return Result(value, tuple(names.get(label, label) for label in y.axes))
+        if self.batch_groups == 1:
+            names = {BATCH: FEATURES, FEATURES: BATCH}
+            return Result(value, tuple(names.get(label, label) for label in y.axes))
+        # The batch dimension has the features of a group, and the feature dimension has all groups of images.
+        labels = (BATCH, FEATURES, *range(self.rank))
+        value = b.transpose(value, [y.axes.index(label) for label in labels])
+        features, _, *places = shape(value)
+        value = b.reshape(value, [features, self.batch_groups, self.images, *places])
+        value = b.transpose(value, [2, 1, 0, *range(3, len(places) + 3)])
+        return Result(b.reshape(value, [self.images, self.outputs, *places]), labels)
 
     def folded(self, b: Emitter) -> "Convolution":
         """An equivalent convolution with one spatial dimension less.
@@ -214,13 +229,14 @@ class Convolution:
             self.places[1:],
             tuple(d - 1 for d in self.reversed if d),
             self.groups,
+            self.batch_groups,
         )
 
     def unfolded(self, b: Emitter, y: Result) -> Result:
         """Converts y, the result of the convolution `folded(b)`, to the result of this convolution."""
         at, sizes = y.axes.index(BATCH), shape(y.value)
         axes = [label + (label >= 0) for label in y.axes]
-        sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
+        sizes[at : at + 1], axes[at : at + 1] = [self.images, self.places[0]], [BATCH, 0]
         return Result(b.reshape(y.value, sizes), tuple(axes))
 
 

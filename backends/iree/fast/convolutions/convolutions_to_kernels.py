@@ -7,7 +7,8 @@
     whose image is dilated            one convolution of the image without zeros for each phase (phases.py)
     whose window exceeds the result   a kernel with vectors along features (toward_kernels.py), or one product of w and
                                       the windows of x (by_product.py)
-    with batch groups                 a kernel for gradients of depthwise convolutions (toward_depthwise.py)
+    with batch groups                 toward_kernels.py, or a kernel for gradients of depthwise convolutions
+                                      (toward_depthwise.py)
     of volumes                        a convolution of images (`Convolution.folded`)
 
 IREE's code takes up to this many times as long as these kernels, in these cases:
@@ -16,6 +17,7 @@ IREE's code takes up to this many times as long as these kernels, in these cases
     30          volumes
     24          the window is larger than the result, as in the gradient of a kernel
     40 to 100   x is dilated, as in the gradient of a convolution with strides: IREE multiplies the zeros, too
+    50          batch groups of several images, as in the gradient of a grouped convolution with strides
     7           groups of several features
     3           channels are last, on CPUs without AVX-512
 
@@ -39,7 +41,6 @@ from tiduc.backends.iree.fast.convolutions.toward_depthwise import toward_depthw
 from tiduc.backends.iree.fast.convolutions.toward_kernels import cycles_toward_kernel, toward_kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Registers, Settings
-from tiduc.dialect.facts.windows import group_counts
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
@@ -89,33 +90,20 @@ def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """Computes a convolution by kernels of vectors. None if IREE's code is as fast, or no kernel supports it."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
-    c, (_, batches) = Convolution.of(op), group_counts(op)
-    if not c.rank or math.prod(shape(op.results[0])) * c.summed < _least(c, batches):
+    c = Convolution.of(op)
+    if not c.rank or math.prod(shape(op.results[0])) * c.summed < _least(c):
         return None
-    if batches > 1:
-        result = _of_batch_groups(b, c, batches)
-    else:
-        result = None if _is_fast(c, b.settings.registers) else computed(b, c)
+    result = None if _is_fast(c, b.settings.registers) else computed(b, c)
     return None if result is None else [result.in_layout(b, c.layout.output)]
 
 
-def _least(c: Convolution, batches: int) -> int:
+def _least(c: Convolution) -> int:
     """The number of multiplications below which IREE's code for a convolution such as c is as fast as kernels."""
     if c.has_holes:
         return _WORK_DILATED
-    if max(c.groups, batches) > 1:
+    if max(c.groups, c.batch_groups) > 1:
         return _WORK_DEPTHWISE
     return _WORK if math.prod(c.window.sizes) > 1 else _WORK_POINTWISE
-
-
-def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """Computes a convolution with batch groups, such as the gradient of a depthwise convolution's kernel.
-
-    Returns None for volumes, dilated images, feature groups, and batch groups of several images or outputs.
-    """
-    if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
-        return None
-    return toward_depthwise(b, c.in_order(b))
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
@@ -124,7 +112,7 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
     Returns true for images with channels last if the convolution is depthwise, or has one group and a window of one
     element. Returns true for most other convolutions with channels last on CPUs with AVX-512.
     """
-    if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
+    if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes or c.batch_groups > 1:
         return False
     count = math.prod(c.window.sizes)
     is_dense = c.groups == 1 and not (c.has_few_places or (count > 1 and 1 in c.window.sizes))
@@ -134,15 +122,27 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
-    """Computes a convolution without batch groups by kernels of vectors. Returns None if `by_phases` returns None."""
+    """Computes a convolution by kernels of vectors. Returns None if no kernel supports it."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
+    if c.batch_groups > 1:
+        return _of_batch_groups(b, c)
     few = _of_few_places(b, c) if c.has_few_places and c.groups == 1 else None
     if few is not None:
         return few
     c = c.in_place(b).spatial_last(b)
     return by_phases(b, c) if c.has_holes else channels_first(b, c)
+
+
+def _of_batch_groups(b: Emitter, c: Convolution) -> Result | None:
+    """Computes a convolution with batch groups, such as the gradient of a grouped convolution's kernel.
+
+    Returns None if the image is dilated and cannot exchange roles with the kernel.
+    """
+    if c.batch_groups == c.batch == c.outputs and not c.has_holes:
+        return toward_depthwise(b, c.in_order(b))
+    return _toward_kernel(b, c)
 
 
 def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
@@ -160,6 +160,14 @@ def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
     is_of_layer = math.prod(c.window.sizes) <= _LARGEST_KERNEL
     if is_of_layer and c.batch < _FEW_IMAGES and math.prod(shape(c.w)) > math.prod(shape(c.x)):
         return None
+    return _toward_kernel(b, c)
+
+
+def _toward_kernel(b: Emitter, c: Convolution) -> Result | None:
+    """Computes a convolution by `toward_kernel`, and exchanges the image and the kernel if that is faster.
+
+    Returns None if the image is dilated and cannot exchange roles with the kernel.
+    """
     exchanged = c.exchanged()
     forms = [each for each in (c, exchanged) if each is not None and not each.has_holes]
     if not forms:

@@ -47,7 +47,12 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | No
     comes from `Planes.of_kernel`.
     """
     count = math.prod(planes.places)
-    if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
+    if (
+        math.prod(planes.sizes) > 1
+        or c.features > 1
+        or c.batch_groups > 1
+        or not is_large([c.outputs, count, c.batch])
+    ):
         return None
     x = MatrixOperand(_places(b, planes, c.x, [c.batch]), (), 0, 1)
     w = MatrixOperand(b.reshape(c.w, [c.outputs, count]), (), 0, 1)

@@ -7,7 +7,8 @@ offsets (i, j). Its sums are vectors along the features and stay in registers. E
 (n, p, q), and multiplies them by the elements of x for the channels and offsets. A separate dispatch first copies w to
 panels: a panel has the features of a tile next to each other. At the end, blocks of a tile are transposed, because the
 features are not the last dimension of the result. The images are padded, and divided into planes if the cotangent is
-dilated (planes.py).
+dilated (planes.py). If there are batch groups, as in the gradient of a grouped convolution, the channels c and the
+features o are divided into groups; a panel has features of one group, and reads the channels of this group.
 
 The code reads the sizes of arrays at run time, so that gradients of many sizes share it.
 """
@@ -16,25 +17,22 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.convolutions.panels import Group, PanelsForm, in_panels, swapped
 from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
 from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
-T = TypeVar("T")
-
 _STORE = 5
 """The cycles for transposing and storing one vector of a square block."""
-_BLOCK = 512
-"""The most elements of one feature of the cotangent that one workgroup copies to a panel."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +99,13 @@ class KernelSums:
 def toward_kernel(b: Emitter, c: Convolution) -> Result:
     """Computes a convolution from `Convolution.in_order` whose window is larger than its result.
 
-    The convolution must have one group and no base dilation.
+    The convolution must have no feature groups and no base dilation.
     """
     planes = Planes.of_kernel(c)
     y = toward_pointwise(b, c, planes)
     y = _computed(b, c, planes) if y is None else y
-    major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
-    labels = _swapped(c.layout.output[1], FEATURES, BATCH)
+    major, minor = swapped(c.layout.output[1], c.outputs, c.images)
+    labels = swapped(c.layout.output[1], FEATURES, BATCH)
     return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(c.rank)))
 
 
@@ -118,9 +116,9 @@ def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
 
 
 def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelSums, KernelTile]:
-    """Returns the sizes of a gradient, and the best tile for them."""
+    """Returns the sizes of a group of a gradient, and the best tile for them."""
     steps = c.features * math.prod(planes.places)
-    sums = KernelSums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
+    sums = KernelSums(c.outputs // c.batch_groups, c.images, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
 
 
@@ -130,11 +128,11 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
     Returns it as (channels, features, offsets) if channels come first in the result, else as a matrix (features,
     channels and offsets).
     """
-    by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
+    by_channels = c.layout.output[1] == 1
     sums, tile = _sums(c, planes, b.settings.registers)
     n, m, *_ = shape(c.x)
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
-    even = c.outputs % (tile.vectors * sums.lanes) == 0
+    even = sums.features % (tile.vectors * sums.lanes) == 0
     form = _GradientForm(
         tile,
         sums.lanes,
@@ -144,14 +142,16 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
         planes.sizes,
         replace(planes.offsets, pitch=None),
     )
-    w = _in_panels(b, c, form, count)
+    w = in_panels(b, c, PanelsForm(c.layout.kernel[0], form.width, even), sums.lanes)
     panels, _, filled, _ = shape(w)
     whole = math.prod(planes.sizes)
-    sizes = [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole]
+    sizes = [c.images, c.outputs, whole] if by_channels else [c.outputs, c.images * whole]
     numbers = _Numbers(
         c.outputs,
         c.features,
         c.batch,
+        c.images,
+        c.batch_groups,
         *planes.places,
         planes.pitch,
         shape(x)[3],
@@ -160,19 +160,20 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
         sizes[-1],
     )
     axes = (
-        (*_swapped(form.images, "images", "channels"), None, "elements"),
+        (*swapped(form.images, "images", "channels"), None, "elements"),
         ("panels", "images", "filled", None),
-        ("channels", "outputs", None) if by_channels else ("outputs", "last"),
+        ("taken", "outputs", None) if by_channels else ("outputs", "last"),
     )
-    counts = [panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
-    code = Code("toward_kernel", form, _GradientPart, numbers, ["images"], axes)
+    counts = [panels, c.images // tile.channels, whole // (tile.rows * tile.columns)]
+    code = Code("toward_kernel", form, _GradientPart, numbers, ["images", "groups"], axes)
     return code.run(b, [x, w], with_shape(c.x.type, sizes), counts)
 
 
 class _Numbers(NamedTuple):
     """The numbers that the code reads at run time.
 
-    - `outputs`, `images`, `channels`: the sizes of the dimensions o, n and c.
+    - `outputs`, `images`, `channels`: the sizes of the dimensions o, n and c, in all groups.
+    - `taken`, `groups`: the number of channels of a group, and the number of batch groups.
     - `rows`, `columns`: the spatial size of the cotangent.
     - `pitch`, `elements`: the distance between rows of a plane, and the number of its elements.
     - `panels`, `filled`: the number of panels, and the padded number of elements (p, q) of an image in a panel.
@@ -182,6 +183,8 @@ class _Numbers(NamedTuple):
     outputs: SizeLike
     images: SizeLike
     channels: SizeLike
+    taken: SizeLike
+    groups: SizeLike
     rows: SizeLike
     columns: SizeLike
     pitch: SizeLike
@@ -225,25 +228,29 @@ class _GradientPart:
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """Emits the code for the part with the indices `place`: (panel, block of channels, tile of offsets)."""
         panel, block, number = place
-        form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
-        channel = k.held(block * tile.channels)
+        form, n, tile, (_, columns) = self.form, self.numbers, self.form.tile, self.form.sizes
+        channel, group = k.held(block * tile.channels), Group.of(k, panel, n.panels, n.groups, n.outputs)
         row = k.held(quotient(number, columns // tile.columns) * tile.rows)
         column = k.held(number * tile.columns - quotient(row, tile.rows) * columns)
-        feature = k.held(panel * form.width)
-        count = form.width if form.even else k.held(smaller(self.numbers.outputs - feature, form.width))
+        feature = k.held(group.first + group.panel * form.width)
+        count = form.width if form.even else k.held(smaller(group.end - feature, form.width))
         offset, height = k.held(row * columns + column), tile.rows * tile.columns
         if form.by_channels:
             starts, sizes = [channel, feature, offset], [1, count, height]
         else:
             whole = math.prod(form.sizes)
             starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
-        out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
+        sums = self.sums(k, panel, k.held(group.index * n.taken + channel), row, column)
+        out = self.stored(k, sums, count, k.array(sizes))
         return ArrayPart(out, starts, sizes)
 
     def sums(
         self, k: Vectors, panel: SizeLike, channel: SizeLike, row: SizeLike, column: SizeLike
     ) -> Sequence[IrValue]:
-        """Emits the loops that compute the sums of a tile: for each channel and offset, vectors along features."""
+        """Emits the loops that compute the sums of a tile: for each channel and offset, vectors along features.
+
+        `channel` is the index of the first channel among all groups.
+        """
         tile, n = self.form.tile, self.numbers
         of_form = replace(self.form.offsets, pitch=n.pitch)
         offsets = itertools.product(range(tile.rows), range(tile.columns))
@@ -259,7 +266,7 @@ class _GradientPart:
                 ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
                 here = k.held(first + q)
                 elements = (
-                    k.element(self.x, *_swapped(self.form.images, image, m), plane, here + far)
+                    k.element(self.x, *swapped(self.form.images, image, m), plane, here + far)
                     for m in channels
                     for plane, far in reads
                 )
@@ -282,82 +289,3 @@ class _GradientPart:
                 place = [*([0] if form.by_channels else []), o, begin]
                 out = k.store(row, out, place, k.every(masks + inside))
         return out
-
-
-class _Panels(NamedTuple):
-    """The numbers that the copy to panels reads at run time.
-
-    `panels`, `images` and `outputs` are the numbers of panels, images and features. The other fields count the
-    elements (p, q) of an image: in the cotangent (`places`), in a padded panel (`filled`), and in a part (`each`).
-    """
-
-    panels: SizeLike
-    images: SizeLike
-    outputs: SizeLike
-    places: SizeLike
-    filled: SizeLike
-    each: SizeLike
-
-
-class _PanelsForm(NamedTuple):
-    """The properties of panels that determine the code of the copy. The fields are those of `_GradientForm`."""
-
-    images: int
-    width: int
-    even: bool
-
-
-@dataclass(frozen=True)
-class _PanelsPart:
-    """Emits the code that copies a part of a panel: `each` elements (p, q) of an image. `w` is the cotangent."""
-
-    form: _PanelsForm
-    numbers: _Panels
-    w: IrValue
-
-    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the code for the part with the indices `place`: (panel, image, block of elements).
-
-        The part is divided into squares of vectors, which are transposed.
-        """
-        (panel, image, block), n, form = place, self.numbers, self.form
-        start = k.held(block * n.each)
-
-        def feature(k: Vectors, i: SizeLike) -> SizeLike:
-            """The index of the panel's feature i among all features, clamped to the last feature."""
-            o = panel * form.width + i
-            return k.held(o if form.even else smaller(o, n.outputs - 1))
-
-        def square(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
-            i, v = (k.held(at * k.width) for at in place)
-            mask = k.first(n.places - (start + i))
-            features = [feature(k, v + e) for e in range(k.width)]
-            places = [[*_swapped(form.images, image, o), start + i] for o in features]
-            for r, row in enumerate(k.transposed([k.load(self.w, at, mask) for at in places])):
-                out = k.store(row, out, [0, 0, i + r, v])
-            return [out]
-
-        sizes = [1, 1, n.each, form.width]
-        (out,) = k.nest([quotient(n.each, k.width), form.width // k.width], [k.array(sizes)], square)
-        return ArrayPart(out, [panel, image, start, 0], sizes)
-
-
-def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrValue:
-    """Copies the cotangent to panels: an array (panel, image, (p, q), feature of the panel).
-
-    The dimension (p, q) is padded to whole vectors.
-    """
-    form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
-    panels, squares = -(-c.outputs // form.width), -(-count // vector)
-    each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
-    w = b.reshape(c.w, [*shape(c.w)[:2], count])
-    type_ = with_shape(w.type, [panels, c.features, squares * vector, form.width])
-    numbers = _Panels(panels, c.features, c.outputs, count, squares * vector, each)
-    axes = (*_swapped(form.images, "images", "outputs"), "places"), ("panels", "images", "filled", None)
-    code = Code("panels", form, _PanelsPart, numbers, ["images"], axes)
-    return code.run(b, [w], type_, [panels, c.features, squares * vector // each])
-
-
-def _swapped(index: int, x: T, y: T) -> list[T]:
-    """Returns [x, y] if `index` is 0, and [y, x] if it is 1."""
-    return [y, x] if index else [x, y]
