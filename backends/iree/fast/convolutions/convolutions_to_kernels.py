@@ -45,7 +45,7 @@ from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
-_WORK = 2**20
+_WORK = 2**16
 """The number of multiplications below which IREE's own code is as fast as kernels."""
 
 _FEW_WINDOWS = 1 / 8
@@ -61,10 +61,7 @@ _FEW_IMAGES = 8
 """The number of images below which it does not pay to copy a kernel that is larger than all images together."""
 
 _WORK_POINTWISE = 2**17
-"""The number that replaces `_WORK` if the window has one element, so that the convolution is a matrix product."""
-
-_WORK_DEPTHWISE = 2**16
-"""The number that replaces `_WORK` if the convolution has groups."""
+"""The number that replaces `_WORK` if the window has one element and there is one group: this is a matrix product."""
 
 _WORK_DILATED = 2**14
 """The number that replaces `_WORK` if the image is dilated.
@@ -101,9 +98,8 @@ def _least(c: Convolution) -> int:
     """The number of multiplications below which IREE's code for a convolution such as c is as fast as kernels."""
     if c.has_holes:
         return _WORK_DILATED
-    if max(c.groups, c.batch_groups) > 1:
-        return _WORK_DEPTHWISE
-    return _WORK if math.prod(c.window.sizes) > 1 else _WORK_POINTWISE
+    is_product = math.prod(c.window.sizes) == c.groups == c.batch_groups == 1
+    return _WORK_POINTWISE if is_product else _WORK
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:

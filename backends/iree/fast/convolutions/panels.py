@@ -25,11 +25,11 @@ _BLOCK = 512
 class Group(NamedTuple):
     """The batch group of a panel.
 
-    The fields are the index of the group, the index of the panel among those of the group, and the indices of the
+    The fields are the number of the group, the index of the panel among those of the group, and the indices of the
     group's first feature and of the feature after its last one.
     """
 
-    index: SizeLike
+    number: SizeLike
     panel: SizeLike
     first: SizeLike
     end: SizeLike
@@ -40,9 +40,9 @@ class Group(NamedTuple):
         if groups == 1:
             return Group(0, panel, 0, outputs)
         each, features = k.held(quotient(panels, groups)), k.held(quotient(outputs, groups))
-        index = k.held(quotient(panel, each))
-        first = k.held(index * features)
-        return Group(index, k.held(panel - index * each), first, k.held(first + features))
+        number = k.held(quotient(panel, each))
+        first = k.held(number * features)
+        return Group(number, k.held(panel - number * each), first, k.held(first + features))
 
 
 class _Panels(NamedTuple):

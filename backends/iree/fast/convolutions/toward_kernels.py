@@ -240,7 +240,7 @@ class _GradientPart:
         else:
             whole = math.prod(form.sizes)
             starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
-        sums = self.sums(k, panel, k.held(group.index * n.taken + channel), row, column)
+        sums = self.sums(k, panel, k.held(group.number * n.taken + channel), row, column)
         out = self.stored(k, sums, count, k.array(sizes))
         return ArrayPart(out, starts, sizes)
 

@@ -17,170 +17,25 @@ The code reads the sizes of the matrices and parts at run time, so that products
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import N, RunTimeSize, SizeLike, smaller
-from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, smaller
+from tiduc.backends.iree.emit.vectors import MASKED, Vectors
 from tiduc.backends.iree.emit.workgroups import ArrayPart, SharedNumbers, in_workgroups
-from tiduc.backends.iree.fast.products.computed import Formula
 from tiduc.backends.iree.fast.products.matrices import MatrixOperand
-from tiduc.backends.iree.fast.products.parts import Parts, parts, parts_in_vectors
-from tiduc.backends.iree.settings import Registers
+from tiduc.backends.iree.fast.products.tile_plan import TilePlan, batch_sizes, plan
 from tiduc.dialect.ops.ir_types import IrValue
-from tiduc.dialect.shapes.types import element, with_shape
-
-_USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
-"""For each number of registers, the usual tiles as pairs (rows, vectors). A product has a usual tile, so that products
-share code, unless another tile is faster by a factor of more than `_FASTER`."""
-_ROWS = 14
-"""The most rows of a tile."""
-_FASTER = 1.05
-_STACK = 2**16
-"""The most bytes of all panels, which are on the stack. The threads of IREE's runtime have a stack of 128 KiB."""
-_DEPTHS = 64, 128
-"""The sizes of a panel along the contracted dimension. For each part of it, the code reads and writes a tile once."""
-_DEPTH = _DEPTHS[-1]
-_BLOCK = 512
-"""The most rows of a workgroup. Its part of x must stay in a cache while the workgroup computes all columns."""
-_WORKGROUPS = 8
-"""The fewest workgroups, unless each would copy all of y. With three of them, two threads take 1.3 times as long."""
-_RESIDENT = 2**20
-"""The most bytes of a part of y that stays in a cache. A part of y that is not larger may be read in place."""
-
-
-@dataclass(frozen=True)
-class ProductForm:
-    """The properties of a product that determine its code. Products of equal forms share code.
-
-    A tile has `height` rows, and `vectors` vectors for the elements of a row. If `copied` is true, the code copies y to
-    panels, each of which has the columns of a tile.
-    """
-
-    layouts: tuple[tuple[tuple[int, ...], int, int], ...]
-    """For x and for y, the indices of the batch, kept and summed dimensions."""
-    height: int
-    vectors: int
-    copied: bool
-    even: bool
-    """Whether the tiles divide the rows of the product evenly."""
-    whole: bool
-    """Whether the panels divide the columns of the product evenly."""
-    divided: bool
-    """Whether the summed elements are divided into several parts."""
-    depth: int
-    """The most summed elements of a part."""
-    vector: int
-    """The number of elements of a vector."""
-    bytes: int
-    """The number of bytes of a vector."""
-    formula: Formula | None
-    """The formula of y, if the code computes the elements of y, else None."""
-
-    @property
-    def width(self) -> int:
-        """The number of columns of a panel."""
-        return self.vectors * self.vector
-
-    @property
-    def room(self) -> int:
-        """The number of panels for which the stack has room."""
-        return _STACK // (self.depth * self.vectors * self.bytes)
-
-
-@dataclass(frozen=True)
-class TilePlan(Generic[N]):
-    """The sizes of a product and of its parts. `plan` returns integers; the emitted code reads sizes at run time."""
-
-    form: ProductForm
-    rows: N
-    columns: N
-    summed: N
-    blocks: Parts[N]  # parts of the rows; an item is a row of tiles
-    panels: Parts[N]  # parts of the columns; an item is a panel
-    depths: Parts[N]  # parts of the contracted dimension
-
-    @property
-    def numbers(self) -> tuple[N, ...]:
-        """The numbers that the code reads at run time: rows, columns, summed elements, then three for each `Parts`."""
-        of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
-        return self.rows, self.columns, self.summed, *of_parts
-
-    def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":
-        """This plan with other sizes, which are given in the order of the property `numbers`."""
-        rows, columns, summed = numbers[:3]
-        blocks, panels, depths = (Parts(*numbers[i : i + 3]) for i in (3, 6, 9))
-        return TilePlan(self.form, rows, columns, summed, blocks, panels, depths)
-
-
-def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[int]:
-    """Chooses the sizes of tiles and parts for a product. No batch dimension may be the last dimension of x or y."""
-    size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
-    rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
-    height, vectors = _tile(rows, -(-columns // vector), registers.number)
-    depths = parts(summed, 2 * _DEPTH)
-    copied = (
-        bool(y.formula)
-        or x.kept != x.last
-        or y.kept != y.last
-        or -(-summed // depths.count) * columns * size > _RESIDENT
-    )
-    depths = parts(summed, _DEPTH) if copied else depths
-    depths = parts_in_vectors(summed, _DEPTH, vector) if y.formula and y.summed == y.last else depths
-    form = ProductForm(
-        tuple((each.batches, each.kept, each.summed) for each in (x, y)),
-        height,
-        vectors,
-        copied,
-        rows % height == 0,
-        columns % (vectors * vector) == 0,
-        depths.count > 1,
-        next(depth for depth in _DEPTHS if summed <= depth or depth == _DEPTH) if copied else 2 * _DEPTH,
-        vector,
-        registers.bits // 8,
-        y.formula,
-    )
-    panels = -(-columns // form.width)
-    least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
-    # If y is copied, workgroups divide the columns, because workgroups for blocks of rows would each copy all of y.
-    strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
-    blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
-    return TilePlan(form, rows, columns, summed, blocks, strips, depths)
-
-
-def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
-    """The sizes of the batch dimensions of a product."""
-    return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
-
-
-@functools.cache
-def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """Chooses the numbers of rows and vectors of a tile. `columns` is the number of vectors in a row of the product.
-
-    The registers that do not hold sums hold the vectors of y and an element of x.
-    """
-    most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
-    every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
-    usual, best = (
-        min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL[registers], every)
-    )
-    slower = _cycles(rows, columns, *usual) > _FASTER * _cycles(rows, columns, *best)
-    return best if slower else usual
-
-
-def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The estimated cycles in which all tiles add one term to each sum. `columns` is the number of vectors in a row."""
-    each = cycles_of_step(height * vectors, height + vectors)
-    return -(-rows // height) * -(-columns // vectors) * each
+from tiduc.dialect.shapes.types import with_shape
 
 
 def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     """Emits the product of two matrices, or batches of matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y, b.settings.registers)
-    batches = _batches(x, y)
+    batches = batch_sizes(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
     counts = math.prod(batches), p.blocks.count, p.panels.count
     of_y = [()] * len(y.read) if y.formula else [((y.kept, 1), (y.summed, 2))]
@@ -314,29 +169,55 @@ class _Workgroup:
 
         The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
         """
-        form = self.plan.form
-        row = k.held(rows.first - self.row)
-        columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
-        masks = [None if form.whole else k.first(self.columns - column) for column in columns]
-        inside = [
-            None if form.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(form.height)
-        ]
-        targets = [
-            ([k.held(row + r), column], k.every([each for each in (mask, here) if each is not None]))
-            for r, here in enumerate(inside)
-            for column, mask in zip(columns, masks, strict=True)
-        ]
-        zero = k.zeros()
+        form, zero = self.plan.form, k.zeros()
+        row, column = k.held(rows.first - self.row), k.held(i * form.width)
 
         def plus(k: Vectors, at: RunTimeSize, *sums: IrValue) -> Sequence[IrValue]:
             elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
             return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
 
-        sums = k.loop(0, s.size, 1, [zero] * len(targets), plus)
+        sums = k.loop(0, s.size, 1, [zero] * (form.height * form.vectors), plus)
+        stored = functools.partial(self.stored, row=row, column=column, s=s, z=z, sums=sums)
+        if (form.whole and form.even) or form.bytes * 8 == MASKED:
+            return stored(k, masked=True)
+        # A masked store takes about ten times as long as a store of all lanes.
+        ends = (column + form.width, self.columns), (row + form.height, self.rows)
+        inside = functools.reduce(lambda a, b: k.arith("andi", a, b), itertools.starmap(k.at_most, ends))
+        (z,) = k.if_(
+            inside, [z.type], lambda k: [stored(k, masked=False)], lambda k: [stored(k, masked=True)]
+        )
+        return z
+
+    def stored(
+        self,
+        k: Vectors,
+        row: SizeLike,
+        column: SizeLike,
+        s: _Summed,
+        z: IrValue,
+        sums: Sequence[IrValue],
+        masked: bool,
+    ) -> IrValue:
+        """Adds the sums of a tile to z, or overwrites z if s is the first part. Returns z.
+
+        If `masked` is false, the tile ends before the last row and the last column.
+        """
+        form = self.plan.form
+        columns = [k.held(column + v * k.width) for v in range(form.vectors)]
+        masks = [k.first(self.columns - at) if masked and not form.whole else None for at in columns]
+        inside = [
+            k.splat(k.at_most(row + (r + 1), self.rows)) if masked and not form.even else None
+            for r in range(form.height)
+        ]
+        targets = [
+            ([k.held(row + r), at], k.every([each for each in (mask, here) if each is not None]))
+            for r, here in enumerate(inside)
+            for at, mask in zip(columns, masks, strict=True)
+        ]
         if form.divided:
             sums = k.if_(
                 k.equal(k.index(s.part), k.index(0)),
-                [zero.type] * len(targets),
+                [sums[0].type] * len(targets),
                 lambda k: sums,
                 lambda k: [k.arith("addf", k.load(z, *at), x) for x, at in zip(sums, targets, strict=True)],
             )
