@@ -30,6 +30,7 @@ from tiduc.backends.iree.targets import (
     IN_ORDER,
     IN_TILES,
     KERNELS,
+    PEELED,
     REASSOCIATED,
     SMALL_KERNELS,
     TILED,
@@ -130,7 +131,8 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
         found += [replace(attempt, reason=f"{why}; {attempt.reason}") for attempt in without]
     *_, last = (attempt for attempt in found if not attempt.inlines)
     why = "the whole program in one run, as IREE rejects some programs whose IR is edited between runs"
-    return (*found, replace(last, reason=why, whole=True))
+    flags = tuple(flag for flag in last.flags if flag not in PEELED)
+    return (*found, replace(last, reason=why, flags=flags, whole=True))
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
@@ -146,7 +148,8 @@ def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Attempt]:
     """Yields the attempts for CPUs with these settings, in order."""
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
-    base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
+    peeled = PEELED if settings.vectors and settings.registers.are_masked_slowly else ()
+    base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles, *peeled), may_place=True)
     one_thread = target.device == ONE_THREAD
     # IREE gets a program with large constants (`resources`) as bytecode, but loops in dispatches need text.
     if facts.loops and not facts.threaded and not facts.resources:

@@ -22,6 +22,14 @@ class Registers(NamedTuple):
     bits: int
     number: int
 
+    @property
+    def are_masked_slowly(self) -> bool:
+        """Whether IREE masks lanes although masked stores are slow, as on x86 CPUs without AVX-512.
+
+        For Arm's CPUs, which have 32 registers, IREE does not mask lanes.
+        """
+        return self.number == 16
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -100,7 +100,16 @@ PROGRAMS: dict[str, tuple[Callable[[], tiduc.Program], str, bool]] = {
 
 NAMES = {
     getattr(targets, name): name
-    for name in ("REASSOCIATED", "IN_ORDER", "TILED", "IN_TILES", "SMALL_KERNELS", "KERNELS", "INLINED")
+    for name in (
+        "REASSOCIATED",
+        "IN_ORDER",
+        "TILED",
+        "IN_TILES",
+        "PEELED",
+        "SMALL_KERNELS",
+        "KERNELS",
+        "INLINED",
+    )
 }
 
 
