@@ -15,6 +15,7 @@ import tiduc
 from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse
 
 
@@ -101,6 +102,18 @@ def test_infinities() -> None:
     x[3, 7], y[5, 69] = np.inf, np.nan
     ours = np.asarray(tiduc.load(product("ik,kj->ij", [131, 150], [150, 70])).compile()(x, y)[0])
     np.testing.assert_array_equal(ours, x @ y)
+
+
+@pytest.mark.parametrize(("vectors", "is_masked"), [("512x32", True), ("256x16", False), ("128x16", False)])
+def test_masks_of_innermost_loops(vectors: str, is_masked: bool) -> None:
+    """Where masks are slow, no load in an innermost loop that multiplies has one, although columns are uneven."""
+    module = parse(product(*CASES["the first by columns"]))
+    assert products_in_tiles(module, Settings(vectors=vectors, fused=True)) == 1
+    loops = outer_first(module.operation, ("scf.for",))
+    innermost = [op for op in loops if len(outer_first(op, ("scf.for",))) == 1]
+    summing = [op for op in innermost if outer_first(op, ("vector.fma",))]
+    reads = [op for loop in summing for op in outer_first(loop, ("vector.transfer_read",))]
+    assert summing and any(list(op.attributes["operandSegmentSizes"])[-1] for op in reads) == is_masked
 
 
 def test_equal_products_share_code() -> None:
