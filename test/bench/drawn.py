@@ -49,7 +49,8 @@ def record(architecture: Any, side: int, length: int, seconds: float, without: S
         module, inputs = architecture.build(Size(0, 0, side, length, published=True))
         row = compared(Loss(module), inputs, 1, seconds, (*without, IREE))
     except Exception as error:  # packages raise exceptions of many types
-        message = re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))
+        message = " ".join(str(error).split()).replace(sys.executable, "python")
+        message = re.sub(r"\S*/site-packages/", "", message)
         return {"failed": f"{type(error).__name__}: {message[:200]}"}
     figures = {"times": row.times, "memory": row.memory, "seconds": row.seconds}
     rounded = {kind: {way: float(f"{x:.3g}") for way, x in of.items()} for kind, of in figures.items()}

@@ -89,7 +89,7 @@ class Convolution:
 
     @property
     def images(self) -> int:
-        """The number of images of the result. Only these images of the batch have a group of output features."""
+        """The number of images of the result, which is the number of images in a batch group."""
         return self.batch // self.batch_groups
 
     @property

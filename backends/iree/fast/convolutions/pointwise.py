@@ -43,8 +43,8 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | No
     """Computes the gradient with respect to a kernel whose window has one element, as a matrix product.
 
     The dimensions of the returned matrix are in the order of the convolution's result. Returns None if the window has
-    several elements, if there are several images, or if the product is small. All arrays have channels first. `planes`
-    comes from `Planes.of_kernel`.
+    several elements, if there are several images or batch groups, or if the product is small. All arrays have channels
+    first. `planes` comes from `Planes.of_kernel`.
     """
     count = math.prod(planes.places)
     if (

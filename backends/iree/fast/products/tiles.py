@@ -180,7 +180,7 @@ class _Workgroup:
         stored = functools.partial(self.stored, row=row, column=column, s=s, z=z, sums=sums)
         if (form.whole and form.even) or form.bytes * 8 == MASKED:
             return stored(k, masked=True)
-        # A masked store takes about ten times as long as a store of all lanes.
+        # Without AVX-512, masked stores are slow. Only the tiles at the end of the product need them.
         ends = (column + form.width, self.columns), (row + form.height, self.rows)
         inside = functools.reduce(lambda a, b: k.arith("andi", a, b), itertools.starmap(k.at_most, ends))
         (z,) = k.if_(
