@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -167,6 +168,8 @@ def test_a_sweep_of_architectures_continues(
     asked: list[str] = []
 
     class Answers:
+        errors = "Fatal Python error: Segmentation fault"
+
         def __init__(self, command: object) -> None: ...
 
         def asked(self, request: list[str], seconds: float) -> Any:
@@ -188,11 +191,23 @@ def test_a_sweep_of_architectures_continues(
     assert asked == ["own/d", "own/c", "own/b", "own/a", "own/d", "own/b"]
     titles = [json.loads(line)["title"] for line in journal.read_text().splitlines()]
     assert titles == ["own/a", "own/b", "own/c"]
+    assert found["own/b"]["why"] == Answers.errors
     page = sweep["page"].page(found, 9)
     assert "3 of 9 architectures have been tried so far" in page
     assert f"| own/a | reduced | 1,234 | 3e-07 |  |  | {found['own/a']['day']} | right |" in page
-    assert "| own | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 |" in page
+    assert "| own | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |" in page
     assert "| refused | op without StableHLO: torch.aten.x | own/c |" in page
+
+
+@pytest.mark.parametrize(
+    ("ends", "outcome"), [("raise MemoryError", "too large"), ("import os; os.abort()", "crash")]
+)
+def test_the_last_words_of_a_worker_tell_whether_memory_was_missing(ends: str, outcome: str) -> None:
+    from architectures import dead
+    from worker import Worker
+
+    worker = Worker([sys.executable, "-c", f"input(); {ends}"])
+    assert dead(worker.asked(["own/a"], 60), worker.errors)["outcome"] == outcome
 
 
 def test_the_page_is_that_of_the_record(sweep: dict[str, ModuleType]) -> None:

@@ -36,7 +36,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 sys.path.insert(0, str(ZOO))
 
 from counts import WRONG, summary, total  # noqa: E402
-from worker import Worker, answer_about_architectures  # noqa: E402
+from worker import Worker, answer_about_architectures, is_out_of_memory  # noqa: E402
 
 OUTCOMES = {
     "ok": "the value and all gradients equal PyTorch's within the tolerance",
@@ -48,6 +48,7 @@ OUTCOMES = {
     "hang": "no result within the limit of time",
     "not exported": "PyTorch's `torch.export` fails",
     "not built": "PyTorch cannot run any configuration that the catalog knows",
+    "too large": "PyTorch needs more memory than the worker process may take",
 }
 SIZES = {"published": ["published", "reduced"], "reduced": ["reduced"]}
 LEFT_OUT = "left out"
@@ -88,6 +89,16 @@ def keep(journal: Path, record: Record) -> None:
     beside.replace(journal)
 
 
+def dead(outcome: str, errors: str) -> Record:
+    """Returns the record of an architecture whose worker died or was killed.
+
+    `errors` is the end of the worker's text on stderr.
+    """
+    if outcome == "crash" and is_out_of_memory(errors):
+        return {"outcome": "too large", "why": errors}
+    return {"outcome": outcome, "why": errors if outcome == "crash" else ""}
+
+
 def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
     if found is None or found["outcome"] in again:
         return True
@@ -108,7 +119,7 @@ def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
         if not is_open(known(given.journal).get(title), given.engine, given.again):
             continue
         answer = worker.asked([title, given.engine, SIZES[given.size], given.shapes], given.limit)
-        record = {"outcome": answer, "why": ""} if isinstance(answer, str) else answer
+        record = dead(answer, worker.errors) if isinstance(answer, str) else answer
         if record["outcome"] != LEFT_OUT:
             seconds = round(time.monotonic() - began)
             keep(given.journal, {"title": title, **record, "seconds": seconds, "day": f"{date.today()}"})

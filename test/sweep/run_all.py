@@ -208,6 +208,9 @@ def main() -> int:
     for outcome in done:
         print(row(outcome))
     failed = [outcome.name for outcome in done if outcome.failed]
+    for outcome in done:
+        if outcome.failed:
+            print(f"\n== {outcome.name} failed:", *outcome.lines[-20:], sep="\n")
     if failed:
         print(f"failed: {', '.join(failed)} (seed {options.seed})")
     return int(bool(failed))

@@ -1,10 +1,12 @@
 """A worker process that answers requests. It is replaced by a new process if it dies or exceeds the time limit."""
 
 import json
+import re
 import resource
 import select
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +15,27 @@ _MARK = "OUTCOME "
 """The prefix of answers on stdout. It distinguishes answers from the output of libraries."""
 
 
+_MEMORY = re.compile(
+    r"can't allocate|unable to allocate|out of memory|bad_alloc|MemoryError|RESOURCE_EXHAUSTED", re.IGNORECASE
+)
+
+
+def is_out_of_memory(message: str) -> bool:
+    """Whether a message of PyTorch, NumPy, JAX or C++ says that memory could not be allocated."""
+    return _MEMORY.search(message) is not None
+
+
 class Worker:
-    """Starts a command as a worker process at the first request. The command must call `answer_requests`."""
+    """Starts a command as a worker process at the first request. The command must call `answer_requests`.
+
+    `errors` is the end of the text that the last process that died had written to stderr.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command
         self.process: Any = None
+        self.errors = ""
+        self._stderr: Any = None
 
     def asked(self, request: Any, seconds: float) -> Any:
         """Sends a request and returns the answer.
@@ -27,8 +44,9 @@ class Worker:
         """
         if self.process is None:
             pipe = subprocess.PIPE
+            self._stderr = tempfile.TemporaryFile("w+", errors="replace")
             self.process = subprocess.Popen(
-                self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+                self.command, stdin=pipe, stdout=pipe, stderr=self._stderr, text=True
             )
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -40,6 +58,8 @@ class Worker:
                 self.process.kill()
                 self.process.wait()
                 self.process = None
+                self._stderr.seek(0)
+                self.errors = " ".join(self._stderr.read().split())[-300:]
                 return "crash" if ready else "hang"
         return json.loads(line.removeprefix(_MARK))
 

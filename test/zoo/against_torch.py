@@ -25,6 +25,7 @@ import torch
 from catalog import PUBLISHED, SMALL, Architecture, NotBuilt
 from entries import Loss
 from reference import InF64, wide
+from worker import is_out_of_memory
 
 import tiduc
 from tiduc.models.torch.faults import quiet
@@ -74,7 +75,8 @@ def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> R
             return found | {"outcome": "not exported", "why": failure}
         return found | {"outcome": "refused", "why": _short(error)}
     except Exception as error:
-        return found | {"outcome": "crash", "why": f"{type(error).__name__}: {_short(error)}"}
+        outcome = "too large" if is_out_of_memory(f"{error!r}") else "crash"
+        return found | {"outcome": outcome, "why": f"{type(error).__name__}: {_short(error)}"}
     if engine == "none":
         return found | {"outcome": "differentiated", "why": ""}
     return found | compared(loss, inputs, model, gradient)

@@ -43,6 +43,7 @@ _MEANING = {
     "differentiated": "differentiated, not compiled",
     "not exported": "not exported by PyTorch",
     "not built": "not built",
+    "too large": "more memory than the limit",
 }
 
 _CLASSES = (
@@ -52,7 +53,7 @@ _CLASSES = (
         re.compile(r"data-dependent|depends on data|unbacked|GuardOnDataDependent"),
         "size that depends on data",
     ),
-    (re.compile(r"RESOURCE_EXHAUSTED"), "more memory than the limit of 11 GB"),
+    (re.compile(r"RESOURCE_EXHAUSTED|can't allocate memory"), "more memory than the limit of 11 GB"),
     (re.compile(r"torch-mlir cannot"), "program that torch-mlir cannot import"),
     (re.compile(r"PyTorch cannot decompose"), "op that PyTorch cannot decompose"),
     (re.compile(r"PyTorch cannot export"), "function that the import replaces"),
