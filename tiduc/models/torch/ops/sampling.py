@@ -1,6 +1,6 @@
-"""Decomposes PyTorch's adaptive pooling, antialiased resizing, and sampling at the points of a grid."""
+"""Decomposes PyTorch's adaptive pooling, resizing, and sampling at the points of a grid."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import floor, inf
 from typing import Any
 
@@ -53,39 +53,67 @@ def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array
     return result
 
 
-# ---- resizing with antialiasing ----------------------------------------------------------------------------
+# ---- resizing -----------------------------------------------------------------------------------------------
 
 
-def _resized(mode: str) -> Callable[..., Any]:
+def _resized(mode: str, attributes: Mapping[str, float | str], rank: int = 2) -> Callable[..., Any]:
+    """Returns a decomposition that interpolates along one of the last `rank` axes after the other.
+
+    Each element of the result is a sum of weighted elements. If at most two weights of each sum are not zero, the sum
+    reads only these elements, so that an infinite element has no effect on others. Otherwise, all sums along an axis
+    are a product of matrices. `attributes` are those of ONNX's Resize.
+    """
+
     def emit(
         x: torch.Tensor, sizes: Sequence[int], align_corners: bool, factors: Sequence[float] | None = None
     ) -> Any:
-        image = x.shape[-2:]
+        image = x.shape[-rank:]
         if not all(isinstance(n, int) for n in image):
             return NotImplemented
         sizes = sizes or [floor(n * factor) for n, factor in zip(image, factors or (), strict=True)]
         for axis, (n, m) in enumerate(zip(image, sizes, strict=True)):
             factor = m / n if factors is None else factors[axis]
-            if align_corners:
+            given = {**attributes, "mode": mode}
+            if align_corners and given["antialias"]:
                 factor = (m - 1) / (n - 1) if m > 1 and n > 1 else inf
-            weights, _ = table(n, m, factor, None, {**_ATTRIBUTES, "mode": mode})
-            matrix = tabulated(np.asarray(weights)).to(x.dtype)
-            x = matrix @ x if axis == 0 else x @ matrix.mT
+            elif align_corners:
+                factor, given["coordinate_transformation_mode"] = m / n, "align_corners"
+            weights = np.asarray(table(n, m, factor, None, given)[0])
+            x = _along_axis(x, axis - rank, weights)
         return x
 
     return emit
 
 
-_ATTRIBUTES = {
-    "coordinate_transformation_mode": "half_pixel",
-    "antialias": 1,
-    "exclude_outside": 1,
-    "cubic_coeff_a": -0.5,
-}
-"""The attributes with which ONNX's Resize computes PyTorch's `interpolate(antialias=True)`."""
+def _along_axis(x: torch.Tensor, axis: int, weights: Array) -> torch.Tensor:
+    """The sums of elements of x along an axis, with one row of weights for each element of the result."""
+    if np.count_nonzero(weights, axis=1).max() > 2:
+        return torch.movedim(torch.movedim(x, axis, -1) @ tabulated(weights).to(x.dtype).mT, -1, axis)
+    places = np.argsort(weights == 0, axis=1, kind="stable")[:, :2]  # nonzero weights first
+    kept = np.take_along_axis(weights, places, axis=1)
+    alone = (
+        kept[:, -1:] == 0
+    )  # such a sum reads one element twice, because 0 times an infinite element is NaN
+    places, kept = np.where(alone, places[:, :1], places), np.where(alone, kept[:, :1] / kept.shape[1], kept)
+    terms = []
+    for i in range(places.shape[1]):
+        factor = tabulated(kept[:, i].reshape(-1, *[1] * (-axis - 1))).to(x.dtype)
+        terms.append(torch.index_select(x, axis, tabulated(places[:, i])) * factor)
+    return sum(terms[1:], start=terms[0])
 
-TABLE[aten._upsample_bilinear2d_aa.vec] = _resized("linear")
-TABLE[aten._upsample_bicubic2d_aa.vec] = _resized("cubic")
+
+_PLAIN: dict[str, float | str] = {
+    "coordinate_transformation_mode": "half_pixel",
+    "antialias": 0,
+    "exclude_outside": 0,
+}
+_ANTIALIASED: dict[str, float | str] = {**_PLAIN, "antialias": 1, "exclude_outside": 1}
+
+TABLE[aten._upsample_bilinear2d_aa.vec] = _resized("linear", _ANTIALIASED)
+TABLE[aten._upsample_bicubic2d_aa.vec] = _resized("cubic", {**_ANTIALIASED, "cubic_coeff_a": -0.5})
+for rank, name in enumerate(("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"), 1):
+    TABLE[getattr(aten, name).vec] = _resized("linear", _PLAIN, rank)
+TABLE[aten.upsample_bicubic2d.vec] = _resized("cubic", {**_PLAIN, "cubic_coeff_a": -0.75})
 
 # ---- points of a grid --------------------------------------------------------------------------------------
 
