@@ -10,10 +10,11 @@ rewrites. For CPUs, this is the order of the attempts; other targets have fewer 
     4. Attempts 1 to 3 are repeated without vector kernels.
 
 Each of the attempts 1 to 3 has three variants: loops update loop-carried values in place; loops copy these values;
-loops copy them, and the functions of equal layers are inlined. A final attempt compiles the whole program in one run of
-IREE's compiler. Each attempt states its reason. An attempt is skipped if its program would equal that of another
-attempt, for example because a group in `needs` changes nothing. `prepare.py` runs the passes of an attempt only when
-the attempts before it have failed. If the compiler exceeds its time limit, no further attempt follows.
+loops copy them, and the functions of equal layers are inlined. A further attempt compiles the whole program in one run
+of IREE's compiler, and the last attempt makes no rewrites for speed. Each attempt states its reason. An attempt is
+skipped if its program would equal that of another attempt, for example because a group in `needs` changes nothing.
+`prepare.py` runs the passes of an attempt only when the attempts before it have failed. If the compiler exceeds its
+time limit, no further attempt follows.
 
 Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the reasons to repeat steps in another way.
 Some steps edit IREE's IR (`modules/edits.py`). If the IR does not have the form that an edit requires, an edit for
@@ -42,6 +43,10 @@ THREADS, ONE_THREAD = "local-task", "local-sync"
 
 SPEED: tuple[Group, ...] = ("speed", "tiles")
 """The groups with which all attempts begin, except attempts without rewrites for speed."""
+
+
+_SLOW = "no rewrites for speed, as IREE rejects some"
+"""The reason of the last attempt."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,7 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
         return (Attempt("only the rewrites that IREE needs for correct values", settings),)
     if not settings.cpu:
         fast = Attempt("all rewrites for speed", settings, (*SPEED, "host", "legal"), flags=IN_ORDER)
-        slow = Attempt("no rewrites for speed, as IREE rejects some", replace(settings, fast=False))
-        return (*_variants(fast, facts), slow)
+        return (*_variants(fast, facts), Attempt(_SLOW, replace(settings, fast=False)))
     found = list(_for_cpus(facts, target, settings))
     if facts.kernels:
         why = "no kernels of vectors, as IREE rejects some products in tiles"
@@ -132,7 +136,8 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
     *_, last = (attempt for attempt in found if not attempt.inlines)
     why = "the whole program in one run, as IREE rejects some programs whose IR is edited between runs"
     flags = tuple(flag for flag in last.flags if flag not in PEELED)
-    return (*found, replace(last, reason=why, flags=flags, whole=True))
+    whole = replace(last, reason=why, flags=flags, whole=True)
+    return (*found, whole, Attempt(_SLOW, replace(settings, fast=False)))
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:

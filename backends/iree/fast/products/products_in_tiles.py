@@ -34,6 +34,8 @@ _WORK = 2**17
 
 For smaller products, IREE's code is as fast, and IREE fuses them with later ops.
 """
+_IN_LOOPS = 2**22
+"""The fewest multiplications of a rewritten product in a loop. A loop with smaller products may become one kernel."""
 _LEAST = 8
 """The smallest size of a kept or contracted dimension of a rewritten product."""
 _MOST = 2**31
@@ -53,17 +55,14 @@ def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:
 
 
 def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    if (
-        is_directly_in(op, KERNEL)
-        or not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type)
-        or is_in_loop(op)
-    ):
+    if is_directly_in(op, KERNEL) or not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     left, right = (_matrix(x, Contraction.of(op), side) for side, x in enumerate(op.operands))
     if left is None or right is None:
         return None
     sizes = [left.of(left.kept), left.of(left.summed), right.of(right.kept)]
-    is_taken = is_large(sizes, math.prod(left.of(d) for d in left.batches))
+    count = math.prod(left.of(d) for d in left.batches)
+    is_taken = is_large(sizes, count) and (not is_in_loop(op) or count * math.prod(sizes) >= _IN_LOOPS)
     return [in_tiles(b, left, _computed(b, right))] if is_taken else None
 
 

@@ -74,6 +74,13 @@ def branches(function: ir.Operation) -> Iterator[Passed]:
             require(last.name in _OTHER_TERMINATORS, "a block ends in a branch, a return or a failure")
 
 
+def repeated(function: ir.Operation) -> list[ir.Block]:
+    """Returns the blocks from the target of each branch backwards up to the branch: those that a loop may repeat."""
+    every = blocks(function)
+    spans = [(every.index(passed.block), every.index(passed.branch.block)) for passed in branches(function)]
+    return [block for i, block in enumerate(every) if any(first <= i <= last for first, last in spans)]
+
+
 def _passed(branch: ir.Operation) -> Iterator[Passed]:
     total = len(branch.operands)
     if branch.name == _BRANCH:

@@ -14,13 +14,16 @@ Arrays of more than 64 MiB are therefore allocated with this allocator:
 
 The program then gets the array at once, instead of when the device's queue reaches the allocation. For such an array,
 `hal.device.queue.dealloca` only signals a fence; the runtime frees the array when its last reference is dropped.
+
+Arrays that a loop allocates are not changed. The program queues the iterations of a loop without waiting for the
+device, so it would allocate the arrays of all iterations at once.
 """
 
 from iree.compiler import ir
 
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.modules.ops import erase, number
-from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
+from tiduc.backends.iree.modules.vm.functions import call, calls, declare, functions, repeated, zero
 
 _KEPT = 2**26
 """IREE reuses the memory of freed arrays of up to this many bytes."""
@@ -43,13 +46,17 @@ _DECLARED = {
 def keep_large_arrays(module: ir.Operation) -> bool:
     """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator.
 
-    Arrays of a size that is not a constant are not changed. Returns False if the module has no such large arrays.
+    Arrays of a size that is not a constant, and arrays in loops, are not changed. Returns False if the module has no
+    other large arrays.
     """
     large = [
         op
         for op in calls(module, "hal.device.queue.alloca", 9)
         if (number(op.operands[7], "vm.const.i64") or 0) > _KEPT
     ]
+    if large:
+        loops = [block for function in functions(module) for block in repeated(function)]
+        large = [op for op in large if op.block not in loops]
     for op in large:
         device, queue, wait, signal, _, types, usage, size, _ = op.operands
         pure = {"nosideeffects": ir.UnitAttr.get()}
