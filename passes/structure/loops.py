@@ -72,7 +72,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 def _leading(scope: Scope, cluster: Cluster) -> Member:
     """The ops of one call site (a member) that determine the trip count: those with a condition, else the first."""
     members = scope.plan.members(cluster)
-    return next((m for m in members if m.record.cond is not None), members[0])
+    return next((m for m in members if m.record.cond is not None), cluster.members[0])
 
 
 def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:

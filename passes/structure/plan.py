@@ -176,9 +176,16 @@ def plan(
 
 
 def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_count: int | None) -> str:
-    if all(source.leader.reverse == cluster.leader.reverse for source in recomputed):
+    if all(
+        source.leader.reverse == cluster.leader.reverse or not _has_carries(source) for source in recomputed
+    ):
         return "stacked"
     return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"
+
+
+def _has_carries(cluster: Cluster) -> bool:
+    """Whether a loop of a cluster has loop-carried values. Otherwise, its iterations can run in any order."""
+    return any(m.record.inits for m in cluster.members if isinstance(m.record, Loop))
 
 
 # ---- these functions decide which loops are recomputed -------------------------------------------------------
