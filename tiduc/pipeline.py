@@ -1,6 +1,6 @@
 """Lists the stages of tiduc, in order. Read this file first, then `passes/linearize.py`, the heart of the compiler.
 
-    file.mlir --parse--> module --import--> graphs --resolve--> view
+    file.mlir --parse--> module --import--> graphs --chunk--> graphs --resolve--> view
         --linearize--> adds a linear graph (JVP)
         --linear_transpose--> adds a linear graph (VJP)
         --batch--> adds a graph that computes a JVP or VJP for many tangents or cotangents at once (vmap)
@@ -14,7 +14,7 @@
 The four stages that add graphs can run repeatedly and in any order. For derivatives of higher order, `linearize` runs
 again on a view with linear graphs, without merging first.
 
-`load` runs the first three stages and returns a `Program` (`program.py`). The methods `jvp`, `vjp`, `grad` and `hvp` of
+`load` runs the first four stages and returns a `Program` (`program.py`). The methods `jvp`, `vjp`, `grad` and `hvp` of
 `Program` run the stages in `DERIVATIVES`. When text or a compiled program is requested, `run_stages` runs the stages in
 `LOWERING`.
 """
@@ -32,6 +32,7 @@ from tiduc.dialect.graph.graph import Graph
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import parse
 from tiduc.passes.batch import batch
+from tiduc.passes.chunk import chunk
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.jet import jet
 from tiduc.passes.linear_transpose import linear_transpose
@@ -116,6 +117,7 @@ def _lower(program: Function, flat: Graph, separated: Sequence[str]) -> Any:
 STAGES = (
     Stage("parse", parse, "a file, text or bytecode", "an `ir.Module`"),
     Stage("import", import_stablehlo, "`func.func`s", "`tidu.graph`s"),
+    Stage("chunk", chunk, "`tidu.graph`s", "graphs with loops over chunks of large arrays"),
     Stage("resolve", resolve, "graphs of any modules", "a `View`"),
     Stage("linearize", linearize, "a view, outputs, inputs", "a linear graph: the JVP"),
     Stage("linear_transpose", linear_transpose, "a linear graph", "a linear graph: the VJP"),

@@ -28,6 +28,7 @@ from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.mlir.emit import bytecode
 from tiduc.dialect.turns import computed_once, turn
+from tiduc.passes.chunk import chunk
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
 from tiduc.passes.resolve import resolve
@@ -255,18 +256,14 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects cannot be pickled, so the pickle has bytecode. It has the op set only if the op set is not the
-        # default.
+        # MLIR's objects cannot be pickled, so the pickle has bytecode, and the op set unless it is the default.
         opset = None if self.opset is OPSET else self.opset
         with turn():
             return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
 
     @computed_once
     def signature(self) -> Signature:
-        """The names and types of the inputs and outputs.
-
-        Raises `RequestError` if an input or output is not a tensor.
-        """
+        """The names and types of the inputs and outputs. Raises `RequestError` if one of them is not a tensor."""
         return signature_of(self)
 
     patterns = property(stage(patterns_of))
@@ -380,10 +377,13 @@ def from_module(
 ) -> Program:
     """Loads a program from an `ir.Module` that has functions (`func.func`), or graphs from `import_stablehlo`.
 
-    `entry` is the name of the function; see `entry_in`. Raises `RequestError` if the function is not found.
+    `entry` is the name of the function; see `entry_in`. Large arrays are computed in chunks (`passes/chunk.py`), unless
+    `loop_memory` is "stack". Raises `RequestError` if the function is not found.
     """
     module, entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline, relu, equal_within)
+    if loop_memory != "stack":
+        chunk(imported)
     view = resolve(imported)
     graph = view.graph(entry)
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))

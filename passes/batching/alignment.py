@@ -15,13 +15,15 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.view import BINDING
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.table import BATCHING
+from tiduc.passes.rules.composite import STOP_GRADIENT
 
 Alignment = dict[int, int]
 """Maps dimensions of the input to the dimensions of a value that are aligned with them."""
 
-DimensionRule = Callable[[Definition, int], dict[int, int]]
+DimensionRule = Callable[[AnyOp, int], dict[int, int]]
 """Maps an op and an operand's index to a map: dimension of the operand -> the aligned dimension of each result."""
 
 
@@ -46,7 +48,7 @@ def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
     return aligned
 
 
-def aligned_dimensions(op: Definition, i: int) -> dict[int, int]:
+def aligned_dimensions(op: AnyOp, i: int) -> dict[int, int]:
     """Maps dimensions of operand i to the dimensions of each result that are aligned with them."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
         return {}
@@ -60,24 +62,28 @@ def _identity(n: int) -> dict[int, int]:
     return {d: d for d in range(n)}
 
 
-def _in_place(op: Definition, i: int) -> dict[int, int]:
+def _in_place(op: AnyOp, i: int) -> dict[int, int]:
     n = rank(op.operands[i])
     return _identity(n) if all(rank(y) == n for y in op.results) else {}
 
 
-def _barrier(op: Definition, i: int) -> dict[int, int]:
+def _barrier(op: AnyOp, i: int) -> dict[int, int]:
     """Returns {} if a barrier has several operands, because a returned dimension must be aligned for all results, but
     operand i is aligned only with result i.
     """
     return _in_place(op, i) if len(op.operands) == 1 else {}
 
 
-def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
+def _broadcast_in_dim(op: AnyOp, i: int) -> dict[int, int]:
     places, sizes = list(op.attributes["broadcast_dimensions"]), shape(op.result)
     return {d: places[d] for d, n in enumerate(shape(op.operands[0])) if n == sizes[places[d]]}
 
 
-def _reshape(op: Definition, i: int) -> dict[int, int]:
+def _composite(op: AnyOp, i: int) -> dict[int, int]:
+    return _in_place(op, i) if op.attributes["name"].value == STOP_GRADIENT else {}
+
+
+def _reshape(op: AnyOp, i: int) -> dict[int, int]:
     """Maps the dimensions that a reshape keeps. Such a dimension has the same size in operand and result, and the sizes
     before it have the same product.
     """
@@ -90,30 +96,30 @@ def _with_entries_in_front(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(int(np.prod(sizes[:d], dtype=np.int64)), n) for d, n in enumerate(sizes)]
 
 
-def _transpose(op: Definition, i: int) -> dict[int, int]:
+def _transpose(op: AnyOp, i: int) -> dict[int, int]:
     return {d: e for e, d in enumerate(op.attributes["permutation"])}
 
 
-def _reverse(op: Definition, i: int) -> dict[int, int]:
+def _reverse(op: AnyOp, i: int) -> dict[int, int]:
     turned = list(op.attributes["dimensions"])
     return {d: d for d in range(rank(op.result)) if d not in turned}
 
 
-def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
+def _unchanged_sizes(op: AnyOp, i: int) -> dict[int, int]:
     """The dimensions along which a slice reads, or an update writes, the whole array."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 
 
-def _slice(op: Definition, i: int) -> dict[int, int]:
+def _slice(op: AnyOp, i: int) -> dict[int, int]:
     return _unchanged_sizes(op, 0) if i == 0 else {}
 
 
-def _dynamic_update_slice(op: Definition, i: int) -> dict[int, int]:
+def _dynamic_update_slice(op: AnyOp, i: int) -> dict[int, int]:
     return _unchanged_sizes(op, i) if i < 2 else {}
 
 
-def _pad(op: Definition, i: int) -> dict[int, int]:
+def _pad(op: AnyOp, i: int) -> dict[int, int]:
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = np.any([list(op.attributes[name]) for name in names], axis=0)
     return {d: d for d in range(rank(op.result)) if i == 0 and not changed[d]}
@@ -122,7 +128,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 def _without(name: str) -> DimensionRule:
     """Returns a rule that aligns all dimensions except the one in the attribute `name` (if absent, the last one)."""
 
-    def rule(op: Definition, i: int) -> dict[int, int]:
+    def rule(op: AnyOp, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
         d = int(op.attributes[name].value) if name in op.attributes else n - 1
         return {e: e for e in range(n) if e != d % n}
@@ -130,7 +136,7 @@ def _without(name: str) -> DimensionRule:
     return rule
 
 
-def _reduce(op: Definition, i: int) -> dict[int, int]:
+def _reduce(op: AnyOp, i: int) -> dict[int, int]:
     gone = list(op.attributes["dimensions"])
     kept = [d for d in range(rank(op.operands[0])) if d not in gone]
     return {d: e for e, d in enumerate(kept)} if i < len(op.results) else {}
@@ -141,11 +147,11 @@ def _leading(matrix: int) -> DimensionRule:
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _in_place(op, i) else {}
 
 
-def _fft(op: Definition, i: int) -> dict[int, int]:
+def _fft(op: AnyOp, i: int) -> dict[int, int]:
     return _identity(rank(op.operands[0]) - len(op.attributes["fft_length"]))
 
 
-def _reduce_window(op: Definition, i: int) -> dict[int, int]:
+def _reduce_window(op: AnyOp, i: int) -> dict[int, int]:
     n = rank(op.operands[0])
     plain = np.ones(n, bool)
     for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
@@ -156,14 +162,14 @@ def _reduce_window(op: Definition, i: int) -> dict[int, int]:
     return {int(d): int(d) for d in np.flatnonzero(plain)} if rank(op.operands[i]) == n else {}
 
 
-def _dot_general(op: Definition, i: int) -> dict[int, int]:
+def _dot_general(op: AnyOp, i: int) -> dict[int, int]:
     of = Contraction.of(op)
     free = [of.kept(side, rank(x)) for side, x in enumerate(op.operands)]
     first = len(of.batches[0]) + (len(free[0]) if i else 0)
     return {d: e for e, d in enumerate(of.batches[i])} | {d: first + e for e, d in enumerate(free[i])}
 
 
-def _convolution(op: Definition, i: int) -> dict[int, int]:
+def _convolution(op: AnyOp, i: int) -> dict[int, int]:
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     if i:
         return {n.kernel_output_feature_dimension: n.output_feature_dimension}
@@ -171,7 +177,7 @@ def _convolution(op: Definition, i: int) -> dict[int, int]:
     return {} if grouped else {n.input_batch_dimension: n.output_batch_dimension}
 
 
-def _gather(op: Definition, i: int) -> dict[int, int]:
+def _gather(op: AnyOp, i: int) -> dict[int, int]:
     if i:
         return {}
     n = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -183,7 +189,7 @@ def _gather(op: Definition, i: int) -> dict[int, int]:
     return whole | _beside(n.operand_batching_dims, n.start_indices_batching_dims, n.index_vector_dim, batch)
 
 
-def _scatter(op: Definition, i: int) -> dict[int, int]:
+def _scatter(op: AnyOp, i: int) -> dict[int, int]:
     if i == 0:
         return _in_place(op, 0)
     if i != 2 or len(op.operands) != 3:
@@ -215,6 +221,7 @@ _RULES: dict[str, DimensionRule] = {
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.cholesky": _leading(2),
     "stablehlo.clamp": _in_place,
+    "stablehlo.composite": _composite,
     "stablehlo.concatenate": _without("dimension"),
     "stablehlo.convolution": _convolution,
     "stablehlo.dot_general": _dot_general,

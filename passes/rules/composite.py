@@ -17,10 +17,13 @@ from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.passes.rules.opset import inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
+STOP_GRADIENT = "tidu.stop_gradient"
+"""The name of composites that are the identity, and whose tangents are zero."""
+
 NOT_DIFFERENTIABLE = "tidu.not_differentiable"
 """The name of composites that refuse tangents."""
 
-inactive("stablehlo.composite @tidu.stop_gradient")
+inactive(f"stablehlo.composite @{STOP_GRADIENT}")
 
 
 @linearize(f"stablehlo.composite @{NOT_DIFFERENTIABLE}")

@@ -33,8 +33,8 @@ LOOP_MEMORY = click.option(
     default="auto",
     show_default=True,
     help="How the reverse pass of a loop of n iterations gets its residuals, unless an attribute of the loop says "
-    "so: stack stores the residuals of all iterations; sqrt and log recompute iterations from checkpoints of "
-    "about sqrt n or log n iterations; auto is stack up to 256 MB, and sqrt beyond.",
+    "so: stack stores the residuals of all iterations, and large arrays whole; sqrt and log recompute iterations from "
+    "checkpoints of about sqrt n or log n iterations; auto is stack up to 256 MB, and sqrt beyond.",
 )
 
 MEMORY = click.option(

@@ -13,11 +13,10 @@ from torch_mlir import ir
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import Expansion
+from tiduc.passes.rules.composite import STOP_GRADIENT
 
 if TYPE_CHECKING:
     import torch
-
-_NAME = "tidu.stop_gradient"
 
 
 def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
@@ -26,11 +25,11 @@ def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
     The decomposition is an identity function. Returns the result of the composite.
     """
     (x,) = call.operands
-    function = f"{_NAME}.{len(list(module.body.operations))}"
+    function = f"{STOP_GRADIENT}.{len(list(module.body.operations))}"
     text = f'func.func private @"{function}"(%x: {x.type}) -> {x.type} {{ return %x : {x.type} }}'
     module.body.append(ir.Operation.parse(text))
     attributes = {
-        "name": ir.StringAttr.get(_NAME),
+        "name": ir.StringAttr.get(STOP_GRADIENT),
         "decomposition": ir.FlatSymbolRefAttr.get(function),
     }
     return [ir.Operation.create("stablehlo.composite", [call.result.type], [x], attributes).result]

@@ -36,6 +36,7 @@ from tiduc.opt.defaults import (
 )
 from tiduc.opt.textual import Option, Pass, adds_to
 from tiduc.passes.batch import batch
+from tiduc.passes.chunk import AIM, LIMIT, chunk
 from tiduc.passes.cut import cut
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
@@ -74,6 +75,18 @@ def import_in_place(
         op.erase()
     for op in list(operations(imported.body)):
         module.body.append(op)
+
+
+@_pass(
+    "tidu-chunk",
+    Option(
+        "limit", "number", f"the bytes of a product from which it is computed in chunks; default: {LIMIT}"
+    ),
+    Option("aim", "number", f"the bytes of a chunk; default: {AIM}"),
+)
+def chunk_in_place(module: AnyModule, limit: int = LIMIT, aim: int = AIM) -> None:
+    """Replaces ops on large arrays by loops over chunks of these arrays, such as an attention's table of scores."""
+    chunk(module, limit, aim)
 
 
 @_pass(
