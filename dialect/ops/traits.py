@@ -33,6 +33,7 @@
 | | draws | results differ between executions, because they are random numbers or data from outside |
 | | moves | does no arithmetic on elements, except perhaps in a region or a callee |
 | | neutral=n | `op(x, n)` is x for all floats x |
+| | parallel | can run on chunks of a dimension that operands and results have in common, as elementwise ops can |
 | | parts | joins parts to complex numbers, or extracts a part of complex numbers |
 | | sizes_in=i,j | the operands that are vectors of sizes |
 | | stateful | results may differ for equal operands, so two such ops are never merged |
@@ -61,7 +62,7 @@ stablehlo.batch_norm_inference        normalization formula  .       0       .  
 stablehlo.batch_norm_training         normalization formula  .       formula .     .
 stablehlo.bitcast_convert             bits          .        none    alike   .     cheap moves
 stablehlo.broadcast                   view          .        .       formula .     moves
-stablehlo.broadcast_in_dim            view          .        .       .       .     cheap moves
+stablehlo.broadcast_in_dim            view          .        .       .       .     cheap moves parallel
 stablehlo.case                        control       .        .       .       .     moves
 stablehlo.cbrt                        elementwise   function .       alike   .     .
 stablehlo.ceil                        elementwise   2        .       alike   .     cheap
@@ -72,9 +73,9 @@ stablehlo.collective_permute          collective    .        .       0       .  
 stablehlo.collective_reduce           collective    ?        .       .       .     .
 stablehlo.compare                     elementwise   2        .       alike   .     cheap
 stablehlo.complex                     elementwise   .        .       alike   .     cheap parts
-stablehlo.composite                   call          ?        .       .       .     moves
+stablehlo.composite                   call          ?        .       .       .     moves parallel
 stablehlo.concatenate                 view          .        .       formula .     cheap moves
-stablehlo.constant                    source        .        .       static  .     cheap moves
+stablehlo.constant                    source        .        .       static  .     cheap moves parallel
 stablehlo.convert                     elementwise   .        .       alike   .     cheap
 stablehlo.convolution                 product       formula  .       formula .     bilinear
 stablehlo.cosine                      elementwise   function .       alike   .     .
@@ -84,7 +85,7 @@ stablehlo.cross-replica-sum           collective    ?        .       .       .  
 stablehlo.custom_call                 call          ?        .       .       .     moves stateful
 stablehlo.divide                      elementwise   11       .       alike   .     cheap neutral=1
 stablehlo.dot                         product       formula  .       formula .     bilinear
-stablehlo.dot_general                 product       formula  .       formula .     bilinear
+stablehlo.dot_general                 product       formula  .       formula .     bilinear parallel
 stablehlo.dynamic_broadcast_in_dim    indexing      .        .       vector  .     moves sizes_in=1
 stablehlo.dynamic_conv                product       ?        .       formula .     bilinear
 stablehlo.dynamic_gather              indexing      .        part    formula .     moves sizes_in=2
@@ -104,7 +105,7 @@ stablehlo.get_tuple_element           tuple         .        none    .       .  
 stablehlo.if                          control       .        .       .       .     moves
 stablehlo.imag                        elementwise   .        .       alike   .     cheap parts
 stablehlo.infeed                      transfer      .        .       .       .     moves stateful draws
-stablehlo.iota                        source        .        .       static  .     cheap
+stablehlo.iota                        source        .        .       static  .     cheap parallel
 stablehlo.is_finite                   elementwise   .        .       alike   .     cheap
 stablehlo.log                         elementwise   function .       alike   .     .
 stablehlo.log_plus_one                elementwise   function .       alike   .     .
@@ -125,13 +126,13 @@ stablehlo.power                       elementwise   function .       alike   .  
 stablehlo.real                        elementwise   .        .       alike   .     cheap parts
 stablehlo.real_dynamic_slice          indexing      .        part    formula .     moves sizes_in=1,2,3
 stablehlo.recv                        transfer      .        .       .       .     moves stateful draws
-stablehlo.reduce                      reduction     formula  .       formula .     moves
+stablehlo.reduce                      reduction     formula  .       formula .     moves parallel
 stablehlo.reduce_precision            elementwise   2        .       alike   .     .
 stablehlo.reduce_scatter              collective    formula  .       .       .     .
 stablehlo.reduce_window               reduction     formula  .       formula .     moves
 stablehlo.remainder                   elementwise   2        .       alike   .     cheap
 stablehlo.replica_id                  source        .        .       static  .     .
-stablehlo.reshape                     view          .        none    .       .     cheap moves
+stablehlo.reshape                     view          .        none    .       .     cheap moves parallel
 stablehlo.return                      terminator    .        .       static  .     moves
 stablehlo.reverse                     view          .        .       alike   .     cheap moves
 stablehlo.rng                         random        .        .       .       .     stateful draws
@@ -156,7 +157,7 @@ stablehlo.subtract                    elementwise   2        .       alike   .  
 stablehlo.tan                         elementwise   function .       alike   .     .
 stablehlo.tanh                        elementwise   function .       alike   .     vectorized
 stablehlo.torch_index_select          indexing      ?        .       .       .     moves
-stablehlo.transpose                   view          .        .       formula .     cheap moves
+stablehlo.transpose                   view          .        .       formula .     cheap moves parallel
 stablehlo.triangular_solve            algebra       formula  .       1       .     .
 stablehlo.tuple                       tuple         .        none    .       .     moves
 stablehlo.unary_einsum                reduction     ?        .       .       .     .
@@ -274,6 +275,7 @@ COMPLEX_PARTS = _with("parts")
 DOUBLE = _with("double")
 DRAWING = _with("draws")
 MOVING = _with("moves")
+PARALLEL = ELEMENTWISE | _with("parallel")
 STATEFUL = _with("stateful")
 VECTORIZED = _with("vectorized")
 

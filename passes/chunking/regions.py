@@ -21,20 +21,15 @@ from tiduc.dialect.facts.costs import stored_bytes
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.ops.traits import CHEAP, ELEMENTWISE
+from tiduc.dialect.ops.traits import CHEAP, ELEMENTWISE, PARALLEL
 from tiduc.passes.batching.alignment import aligned_dimensions
 from tiduc.passes.rules.composite import STOP_GRADIENT
 
-PRODUCT, REDUCE = "stablehlo.dot_general", "stablehlo.reduce"
-IOTA, CONSTANT, COMPOSITE = "stablehlo.iota", "stablehlo.constant", "stablehlo.composite"
-_PARALLEL = ELEMENTWISE | {
-    *(PRODUCT, REDUCE, IOTA, CONSTANT, COMPOSITE),
-    *("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"),
-}
-"""The ops that a region may contain. Of composites, only those that stop gradients."""
-
-_SHARED = {PRODUCT, REDUCE, "stablehlo.broadcast_in_dim", "stablehlo.clamp", "stablehlo.select"}
-"""Ops of which an operand that has no dimension aligned with one of the result is the same along this dimension."""
+PRODUCT = "stablehlo.dot_general"
+COMPOSITE = "stablehlo.composite"
+IOTA, CONSTANT = "stablehlo.iota", "stablehlo.constant"
+_MAPS = ELEMENTWISE | {"stablehlo.reshape", "stablehlo.transpose"}
+"""Parallel ops whose operands, except scalars, all have the dimension. Other ops may read an operand whole."""
 
 _RATIO = 4
 """The result of a seed has at least this many times the bytes of the operands. The last product has the reverse."""
@@ -114,7 +109,7 @@ def operand_dimensions(op: IrOp, e: int) -> list[int | None] | None:
 
     Returns None if the op is not parallel along the dimension.
     """
-    if op.name not in _PARALLEL or (op.name == COMPOSITE and op.attributes["name"].value != STOP_GRADIENT):
+    if op.name not in PARALLEL or (op.name == COMPOSITE and op.attributes["name"].value != STOP_GRADIENT):
         return None
     if op.name == CONSTANT and not is_splat(op.attributes["value"]):
         return None
@@ -123,7 +118,7 @@ def operand_dimensions(op: IrOp, e: int) -> list[int | None] | None:
     found: list[int | None] = []
     for i, x in enumerate(op.operands):
         aligned = {own: d for d, own in aligned_dimensions(op, i).items()}
-        if e not in aligned and op.name not in _SHARED and x.type.rank:
+        if e not in aligned and op.name in _MAPS and x.type.rank:
             return None
         found.append(aligned.get(e))
     return found
@@ -213,7 +208,7 @@ class _Growth:
         return d is not None and self.add(op, d)
 
     def _reader_dimension(self, op: IrOp, x: IrValue) -> int | None:
-        if op not in self.region.block.position or op.name not in _PARALLEL:
+        if op not in self.region.block.position or op.name not in PARALLEL:
             return None
         return _result_dimension(op, x, self.region.of[x])
 

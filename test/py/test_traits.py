@@ -51,6 +51,7 @@ def test_values_are_those_of_the_docstring() -> None:
         "double",
         "draws",
         "moves",
+        "parallel",
         "parts",
         "stateful",
         "vectorized",
