@@ -45,6 +45,9 @@ CHECKPOINT = "tidu.checkpoint"
 Import moves the attribute to the ops of the function, except to those that compute the function's results.
 """
 
+STOP_GRADIENT = "tidu.stop_gradient"
+"""The name of composites that are the identity, and whose tangents are zero."""
+
 RECOMPUTED = "tidu.recomputed"
 """Attribute of an optimization barrier whose results a recomputed op reads.
 

@@ -16,9 +16,9 @@ from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.view import BINDING
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import AnyOp
+from tiduc.dialect.ops.verify import STOP_GRADIENT
 from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.table import BATCHING
-from tiduc.passes.rules.composite import STOP_GRADIENT
 
 Alignment = dict[int, int]
 """Maps dimensions of the input to the dimensions of a value that are aligned with them."""

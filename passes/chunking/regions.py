@@ -22,8 +22,8 @@ from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CHEAP, ELEMENTWISE, PARALLEL
+from tiduc.dialect.ops.verify import STOP_GRADIENT
 from tiduc.passes.batching.alignment import aligned_dimensions
-from tiduc.passes.rules.composite import STOP_GRADIENT
 
 PRODUCT = "stablehlo.dot_general"
 COMPOSITE = "stablehlo.composite"

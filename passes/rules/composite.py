@@ -14,11 +14,9 @@ the identity function that it names. The MLIR passes that tiduc runs do not remo
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.verify import STOP_GRADIENT
 from tiduc.passes.rules.opset import inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
-
-STOP_GRADIENT = "tidu.stop_gradient"
-"""The name of composites that are the identity, and whose tangents are zero."""
 
 NOT_DIFFERENTIABLE = "tidu.not_differentiable"
 """The name of composites that refuse tangents."""

@@ -12,8 +12,8 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.verify import STOP_GRADIENT
 from tiduc.models.expansions import Expansion
-from tiduc.passes.rules.composite import STOP_GRADIENT
 
 if TYPE_CHECKING:
     import torch
