@@ -50,6 +50,24 @@ def test_releases_by_origin_are_barriers() -> None:
     assert text.count("vm.import private @hal.device.queue.barrier(") == 1
 
 
+def test_the_last_use_of_a_buffer_drops_its_reference() -> None:
+    """IREE's virtual machine would keep the reference, and its buffer, after the call."""
+    text = after(replace_early_releases, VM)
+    assert text is not None and text.count("vm.discard.refs %arg3") == 2
+    again = VM.replace(
+        f"%x, %b, %q) : {TYPES}",
+        f"%x, %b, %q) : {TYPES}\n      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %q) : {TYPES}",
+    )
+    text = after(replace_early_releases, again)
+    assert text is not None and text.count("vm.discard.refs %arg3") == 2
+    looped = VM.replace(
+        f"      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %q) : {TYPES}\n      vm.return",
+        f"      vm.br ^bb1\n    ^bb1:\n      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %q) : {TYPES}\n      vm.br ^bb1",
+    )
+    text = after(replace_early_releases, looped)
+    assert text is not None and text.count("vm.discard.refs %arg3") == 1
+
+
 def test_other_releases_stay() -> None:
     others = VM.replace("%b, %c1)", "%b, %zero)").replace("%b, %q)", "%b, %none)")
     text = others.replace(f"      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %none) : {TYPES}\n", "")

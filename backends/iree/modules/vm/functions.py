@@ -1,5 +1,6 @@
 """Reads functions, calls and branches in modules of IREE's dialect `vm`, and creates calls and declarations."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from tiduc.backends.iree.modules.ops import (
     blocks,
     callee,
     create,
+    definition,
     operations,
     parsed,
     segments,
@@ -20,6 +22,11 @@ from tiduc.backends.iree.modules.ops import (
 _MODULE, _CALL = "vm.module", "vm.call"
 _FUNCTIONS = "vm.func", "vm.initializer"
 _BRANCH, _CONDITION, _TABLE = "vm.br", "vm.cond_br", "vm.br_table"
+AWAIT = (
+    "vm.import private @hal.fence.await(%timeout_millis : i32, %flags : i64, %fences : !vm.ref<!hal.fence> ...) "
+    "-> i32 attributes {vm.yield}"
+)
+"""The declaration of the function that waits for fences."""
 _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.variadic.yieldable", "vm.yield"
 
 
@@ -72,6 +79,43 @@ def branches(function: ir.Operation) -> Iterator[Passed]:
             yield from _passed(last)
         else:
             require(last.name in _OTHER_TERMINATORS, "a block ends in a branch, a return or a failure")
+
+
+class Liveness:
+    """The blocks of a function at whose start a value is live."""
+
+    def __init__(self, function: ir.Operation) -> None:
+        self._before: dict[ir.Block, list[ir.Block]] = defaultdict(list)
+        self._live: dict[IrValue, set[ir.Block]] = {}
+        for block in blocks(function):
+            for other in operations(block)[-1].successors:
+                self._before[other].append(block)
+
+    def outlives(self, x: IrValue, block: ir.Block) -> bool:
+        """Whether a value is live at the start of a block.
+
+        This holds if a path from the block's start leads to a use of the value, without passing the value's definition.
+        """
+        if x not in self._live:
+            op = definition(x)
+            defined_in = x.owner if op is None else op.block
+            left = [use.owner.operation.block for use in x.uses]
+            live: set[ir.Block] = set()
+            while left:
+                at = left.pop()
+                if at not in live and at != defined_in:
+                    live.add(at)
+                    left += self._before[at]
+            self._live[x] = live
+        return block in self._live[x]
+
+    def is_last_use(self, x: IrValue, op: ir.Operation) -> bool:
+        """Whether no path from the end of an op, which uses x, leads to another use of x."""
+        inside = operations(op.block)
+        after = inside[inside.index(op) + 1 :]
+        if any(use.owner.operation in after for use in x.uses):
+            return False
+        return not any(self.outlives(x, block) for block in inside[-1].successors)
 
 
 def repeated(function: ir.Operation) -> list[ir.Block]:
@@ -130,3 +174,31 @@ def i64(context: ir.Context) -> ir.Type:
 def zero(before: ir.Operation) -> IrValue:
     """The 64-bit integer 0."""
     return create("vm.const.i64.zero", [i64(before.context)], [], before).result
+
+
+def wait_before(op: ir.Operation, fence: IrValue) -> None:
+    """Makes the program wait for a fence before an op. Divides the op's block, and ignores errors of the device.
+
+    The module must declare `AWAIT`.
+    """
+    block, i32, long = op.block, ir.IntegerType.get_signless(32), i64(op.context)
+    inside = operations(block)
+    forever = create("vm.const.i32", [i32], [], op, {"value": ir.IntegerAttr.get(i32, -1)}).result
+    operands = [forever, zero(op), fence]
+    rest = block.create_after(i32, arg_locs=[op.location])
+    for following in inside[inside.index(op) :]:
+        rest.append(following)
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get("hal.fence.await"),
+        "result_types": ir.ArrayAttr.get([ir.TypeAttr.get(i32)]),
+        "segment_sizes": ir.Attribute.parse("dense<[-1, -1, 1]> : vector<3xi16>"),
+        "segment_types": ir.ArrayAttr.get([ir.TypeAttr.get(x) for x in (i32, long, fence.type)]),
+    }
+    ir.Operation.create(
+        "vm.call.variadic.yieldable",
+        operands=operands,
+        attributes=attributes,
+        successors=[rest],
+        loc=op.location,
+        ip=ir.InsertionPoint(block),
+    )

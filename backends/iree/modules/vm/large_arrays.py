@@ -15,18 +15,33 @@ Arrays of more than 64 MiB are therefore allocated with this allocator:
 The program then gets the array at once, instead of when the device's queue reaches the allocation. For such an array,
 `hal.device.queue.dealloca` only signals a fence; the runtime frees the array when its last reference is dropped.
 
-Arrays that a loop allocates are not changed. The program queues the iterations of a loop without waiting for the
-device, so it would allocate the arrays of all iterations at once.
+Before it allocates such an array in a loop, the program waits for the fence `%wait`:
+
+    vm.call.variadic.yieldable @hal.fence.await(%forever, %none, %wait) -> ^next(i32)
+
+It would otherwise allocate the arrays of all iterations at once, because it queues them without waiting for the device.
+If the device fails, the next wait for a result of the program reports the error. In loops, arrays of more than 8 MiB
+count as large: to reuse freed memory, IREE searches only five of its parts of 64 MiB. If several arrays of a loop have
+more than half of this size, it adds parts in each call, without end.
 """
 
 from iree.compiler import ir
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.modules.ops import erase, number
-from tiduc.backends.iree.modules.vm.functions import call, calls, declare, functions, repeated, zero
+from tiduc.backends.iree.modules.ops import IrValue, definition, erase, number
+from tiduc.backends.iree.modules.vm.functions import (
+    AWAIT,
+    call,
+    calls,
+    declare,
+    functions,
+    repeated,
+    wait_before,
+    zero,
+)
 
-_KEPT = 2**26
-"""IREE reuses the memory of freed arrays of up to this many bytes."""
+_KEPT, _KEPT_IN_LOOPS = 2**26, 2**23
+"""IREE reuses the memory of freed arrays of up to this many bytes, outside of loops and in loops."""
 
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATOR = "!vm.ref<!hal.allocator>"
@@ -46,17 +61,17 @@ _DECLARED = {
 def keep_large_arrays(module: ir.Operation) -> bool:
     """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator.
 
-    Arrays of a size that is not a constant, and arrays in loops, are not changed. Returns False if the module has no
-    other large arrays.
+    Arrays of a size that is not a constant are not changed. Returns False if the module has no such large arrays.
     """
-    large = [
-        op
-        for op in calls(module, "hal.device.queue.alloca", 9)
-        if (number(op.operands[7], "vm.const.i64") or 0) > _KEPT
-    ]
-    if large:
-        loops = [block for function in functions(module) for block in repeated(function)]
-        large = [op for op in large if op.block not in loops]
+    found = calls(module, "hal.device.queue.alloca", 9)
+    sizes = {op: number(op.operands[7], "vm.const.i64") or 0 for op in found}
+    large = [op for op in found if sizes[op] > _KEPT_IN_LOOPS]
+    loops = [block for function in functions(module) for block in repeated(function)] if large else []
+    repeats = [(op, op.block in loops) for op in large]
+    large = [op for op, is_repeated in repeats if is_repeated or sizes[op] > _KEPT]
+    waits = [op for op, is_repeated in repeats if is_repeated and not _is_null(op.operands[2])]
+    for op in waits:
+        wait_before(op, op.operands[2])
     for op in large:
         device, queue, wait, signal, _, types, usage, size, _ = op.operands
         pure = {"nosideeffects": ir.UnitAttr.get()}
@@ -69,4 +84,11 @@ def keep_large_arrays(module: ir.Operation) -> bool:
     if large:
         for name, declaration in _DECLARED.items():
             declare(module, f"vm.import private @{name}{declaration}")
+        if waits:
+            declare(module, AWAIT)
     return bool(large)
+
+
+def _is_null(fence: IrValue) -> bool:
+    """Whether a fence is null, so that there is nothing to wait for."""
+    return definition(fence, "vm.const.ref.zero") is not None

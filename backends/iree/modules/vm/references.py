@@ -17,14 +17,11 @@ block argument. Otherwise, both would share a register, and the last use of one 
       vm.br ^bb2(%b : ...)  // %c is null    ^bb1(%c: ...):
 """
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-
 from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.ops import IrValue, blocks, create, definition, operations
-from tiduc.backends.iree.modules.vm.functions import branches, declare, functions
+from tiduc.backends.iree.modules.ops import IrValue, create
+from tiduc.backends.iree.modules.vm.functions import Liveness, branches, declare, functions
 
 _FLAG = "_passed_once"
 _REFERENCE = "!vm.ref"
@@ -43,44 +40,12 @@ def copy_passed_references(module: ir.Operation) -> bool:
     return changed
 
 
-@dataclass
-class _Uses:
-    """Liveness in a function. `before` has the predecessors of each block.
-
-    `live` caches, for each value, the blocks at whose start the value is live.
-    """
-
-    before: defaultdict[ir.Block, list[ir.Block]]
-    live: dict[IrValue, set[ir.Block]] = field(default_factory=dict)
-
-    def outlives(self, x: IrValue, block: ir.Block) -> bool:
-        """Whether a value is live at the start of a block.
-
-        This holds if a path from the block's start leads to a use of the value, without passing the value's definition.
-        """
-        if x not in self.live:
-            op = definition(x)
-            defined_in = x.owner if op is None else op.block
-            left = [use.owner.operation.block for use in x.uses]
-            live: set[ir.Block] = set()
-            while left:
-                at = left.pop()
-                if at not in live and at != defined_in:
-                    live.add(at)
-                    left += self.before[at]
-            self.live[x] = live
-        return block in self.live[x]
-
-
 def _in_function(function: ir.Operation) -> bool:
     """Copies references before the branches of a function. Returns False if no reference needs a copy."""
     passed = list(branches(function))
     if not any(each.operands for each in passed):
         return False
-    uses = _Uses(defaultdict(list))
-    for block in blocks(function):
-        for other in operations(block)[-1].successors:
-            uses.before[other].append(block)
+    uses = Liveness(function)
     copied = []
     for branch, block, numbers in passed:
         operands = [branch.operands[i] for i in numbers]

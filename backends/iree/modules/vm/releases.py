@@ -8,15 +8,18 @@ the memory too early. Only the ops that release buffers of such results have non
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
+        vm.discard.refs %buffer
 
-The barrier signals the fence `%signal`, as the release would.
+The barrier signals the fence `%signal`, as the release would. IREE's virtual machine drops references only where the
+program says so. If the release was the last use of the buffer, the reference is therefore dropped instead. Otherwise,
+each call would leak the buffer.
 """
 
 from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.ops import definition, erase
-from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
+from tiduc.backends.iree.modules.ops import create, definition, erase
+from tiduc.backends.iree.modules.vm.functions import Liveness, call, calls, declare, zero
 
 _FENCE = "!vm.ref<!hal.fence>"
 _BARRIER = (
@@ -36,9 +39,15 @@ def replace_early_releases(module: ir.Operation) -> bool:
         for release in calls(module, "hal.device.queue.dealloca", 6)
         if definition(release.operands[5], "vm.const.i64.zero") is None
     ]
+    lives: dict[ir.Operation, Liveness] = {}
     for release in early:
-        device, queue, wait, signal, _, _ = release.operands
+        function = release.block.owner.operation
+        if function not in lives:
+            lives[function] = Liveness(function)
+        device, queue, wait, signal, buffer, _ = release.operands
         call("hal.device.queue.barrier", [], [device, queue, wait, signal, zero(release)], release)
+        if lives[function].is_last_use(buffer, release):
+            create("vm.discard.refs", [], [buffer], release)
         erase(release)
     if early:
         declare(module, _BARRIER)
