@@ -81,8 +81,8 @@ def branches(function: ir.Operation) -> Iterator[Passed]:
             require(last.name in _OTHER_TERMINATORS, "a block ends in a branch, a return or a failure")
 
 
-class Liveness:
-    """The blocks of a function at whose start a value is live."""
+class LiveReferences:
+    """The blocks of a function at whose start a reference is live."""
 
     def __init__(self, function: ir.Operation) -> None:
         self._before: dict[ir.Block, list[ir.Block]] = defaultdict(list)

@@ -21,7 +21,7 @@ from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.modules.ops import IrValue, create
-from tiduc.backends.iree.modules.vm.functions import Liveness, branches, declare, functions
+from tiduc.backends.iree.modules.vm.functions import LiveReferences, branches, declare, functions
 
 _FLAG = "_passed_once"
 _REFERENCE = "!vm.ref"
@@ -45,7 +45,7 @@ def _in_function(function: ir.Operation) -> bool:
     passed = list(branches(function))
     if not any(each.operands for each in passed):
         return False
-    uses = Liveness(function)
+    uses = LiveReferences(function)
     copied = []
     for branch, block, numbers in passed:
         operands = [branch.operands[i] for i in numbers]

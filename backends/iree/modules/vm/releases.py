@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.modules.ops import create, definition, erase
-from tiduc.backends.iree.modules.vm.functions import Liveness, call, calls, declare, zero
+from tiduc.backends.iree.modules.vm.functions import LiveReferences, call, calls, declare, zero
 
 _FENCE = "!vm.ref<!hal.fence>"
 _BARRIER = (
@@ -39,11 +39,11 @@ def replace_early_releases(module: ir.Operation) -> bool:
         for release in calls(module, "hal.device.queue.dealloca", 6)
         if definition(release.operands[5], "vm.const.i64.zero") is None
     ]
-    lives: dict[ir.Operation, Liveness] = {}
+    lives: dict[ir.Operation, LiveReferences] = {}
     for release in early:
         function = release.block.owner.operation
         if function not in lives:
-            lives[function] = Liveness(function)
+            lives[function] = LiveReferences(function)
         device, queue, wait, signal, buffer, _ = release.operands
         call("hal.device.queue.barrier", [], [device, queue, wait, signal, zero(release)], release)
         if lives[function].is_last_use(buffer, release):
