@@ -115,6 +115,25 @@ def test_derivatives_are_those_of_jax(function: Callable[..., Any], count: int, 
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-11)
 
 
+def test_an_hvp_that_iree_rejects_with_rewrites_for_speed_compiles() -> None:
+    """IREE fuses this HVP to invalid IR ("does not dominate") unless the last attempt leaves the rewrites out."""
+
+    def loss(q: Any, k: Any, v: Any, w: Any) -> Any:
+        s = jnp.einsum("bhnd,bhmd->bhnm", q, k) / 2
+        row, column = (jax.lax.broadcasted_iota(jnp.int32, s.shape, d) for d in (2, 3))
+        p = jax.nn.softmax(jnp.where(row + 5 >= column, s, -1e9)) * jnp.tanh(w)
+        return (jnp.sin(jnp.einsum("bhnm,bhmd->bhnd", p, v)) ** 2).sum()
+
+    with jax.enable_x64(True):
+        sizes = (1, 2, 67, 4), (1, 2, 96, 4), (1, 2, 96, 4), (67, 96)
+        given, direction = ([np.random.default_rng(i).standard_normal(n) for n in sizes] for i in (0, 1))
+        module = parse(tiduc.from_jax(loss, *given).text)
+        run_pipeline(module, "tidu-import,tidu-chunk{limit=4096 aim=8000}")
+        product = jax.jvp(jax.grad(loss, (0, 1, 2, 3)), tuple(given), tuple(direction))[1]
+        for ours, theirs in zip(from_module(module).hvp()(*given, *direction), product, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-11)
+
+
 def test_large_tables_are_not_whole_in_memory_by_default() -> None:
     def loss(q: Any, k: Any, v: Any) -> Any:
         return ((jax.nn.softmax(q @ k.T / 4) @ v) ** 2).sum()

@@ -118,11 +118,14 @@ class LiveReferences:
         return not any(self.outlives(x, block) for block in inside[-1].successors)
 
 
-def repeated(function: ir.Operation) -> list[ir.Block]:
-    """Returns the blocks from the target of each branch backwards up to the branch: those that a loop may repeat."""
+def repeated(function: ir.Operation) -> set[ir.Block]:
+    """Returns the blocks that a loop may repeat: those from the target of a branch backwards up to the branch."""
     every = blocks(function)
-    spans = [(every.index(passed.block), every.index(passed.branch.block)) for passed in branches(function)]
-    return [block for i, block in enumerate(every) if any(first <= i <= last for first, last in spans)]
+    place = {block: i for i, block in enumerate(every)}
+    found: set[ir.Block] = set()
+    for branch, block, _ in branches(function):
+        found.update(every[place[block] : place[branch.block] + 1])
+    return found
 
 
 def _passed(branch: ir.Operation) -> Iterator[Passed]:

@@ -21,8 +21,8 @@ Before it allocates such an array in a loop, the program waits for the fence `%w
 
 It would otherwise allocate the arrays of all iterations at once, because it queues them without waiting for the device.
 If the device fails, the next wait for a result of the program reports the error. In loops, arrays of more than 8 MiB
-count as large: to reuse freed memory, IREE searches only five of its parts of 64 MiB. If several arrays of a loop have
-more than half of this size, it adds parts in each call, without end.
+count as large: to reuse freed memory, IREE searches only five of its parts of 64 MiB. If a loop has several arrays of
+more than half a part, each call adds parts, without end.
 """
 
 from iree.compiler import ir
@@ -59,14 +59,15 @@ _DECLARED = {
     "threads.py: vit",
 )
 def keep_large_arrays(module: ir.Operation) -> bool:
-    """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator.
+    """Makes a VM module allocate large arrays with the device's allocator.
 
-    Arrays of a size that is not a constant are not changed. Returns False if the module has no such large arrays.
+    Large arrays have more than 64 MiB or, in loops, 8 MiB. Arrays of a size that is not a constant are
+    not changed. Returns False if the module has no such large arrays.
     """
     found = calls(module, "hal.device.queue.alloca", 9)
     sizes = {op: number(op.operands[7], "vm.const.i64") or 0 for op in found}
     large = [op for op in found if sizes[op] > _KEPT_IN_LOOPS]
-    loops = [block for function in functions(module) for block in repeated(function)] if large else []
+    loops = {block for function in functions(module) for block in repeated(function)} if large else set()
     repeats = [(op, op.block in loops) for op in large]
     large = [op for op, is_repeated in repeats if is_repeated or sizes[op] > _KEPT]
     waits = [op for op, is_repeated in repeats if is_repeated and not _is_null(op.operands[2])]
