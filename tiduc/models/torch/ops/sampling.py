@@ -11,7 +11,7 @@ from tiduc.models.torch.ops.fills import tabulated
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 from tiduc.runtime.arrays import Array
 
-# ---- adaptive maxima ---------------------------------------------------------------------------------------
+# ---- adaptive pooling --------------------------------------------------------------------------------------
 
 
 @decomposes(*(getattr(aten, f"adaptive_max_pool{rank}d").default for rank in (1, 2, 3)))
@@ -28,6 +28,35 @@ def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
     values = torch.gather(found, -1, first).squeeze(-1)
     at = torch.gather(tabulated(places).expand(found.shape), -1, first).squeeze(-1)
     return values.unflatten(-1, sizes), at.unflatten(-1, sizes)
+
+
+@decomposes(
+    aten.adaptive_avg_pool1d.default, aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default
+)
+def adaptive_avg_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
+    """The mean of each window, computed along one axis after the other."""
+    if not all(isinstance(n, int) and n for n in (*x.shape[-len(sizes) :], *sizes)):
+        return NotImplemented
+    for axis, count in enumerate(sizes, -len(sizes)):
+        x = _means(x, axis, count)
+    return x
+
+
+def _means(x: torch.Tensor, axis: int, count: int) -> torch.Tensor:
+    """The means of `count` windows along an axis."""
+    n = x.shape[axis]
+    if n % count == 0:
+        return x.unflatten(axis, (count, n // count)).mean(axis)
+    places, inside = _windows([n], [count])
+    sizes = inside.sum(1, keepdims=True)
+    if sizes.max() <= 2:
+        weights = np.zeros([count, n])
+        np.add.at(weights, (np.arange(count)[:, None], places), inside / sizes)
+        return _along_axis(x, axis, weights)
+    shape = [*inside.shape, *[1] * (-axis - 1)]
+    found = torch.index_select(x, axis, tabulated(places.flatten())).unflatten(axis, places.shape)
+    found = torch.where(tabulated(inside.reshape(shape).astype(np.int64)) != 0, found, 0)
+    return found.sum(axis) * tabulated(1 / sizes.reshape(count, *shape[2:])).to(x.dtype)
 
 
 def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
