@@ -60,6 +60,15 @@ def test_flags() -> None:
     assert row[:2] == ["iotas", "argmax"] and {"today", "without", "--no-fast"} < set(row)
 
 
+@pytest.mark.slow
+def test_kernels() -> None:
+    """The script compares the results of drawn functions and of their gradients with PyTorch's."""
+    pytest.importorskip("torch")
+    rows = run("kernels.py", "--only", "product", "embedding", "--count", "1", "--seconds", "0")
+    drawn = [row for row in rows if row[1:2] in (["product"], ["embedding"])]
+    assert len(drawn) == 4 and all(float(row[0]) > 0 for row in drawn)
+
+
 @pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
     """Values and gradients of the benchmarks' PyTorch functions equal JAX's. If `names` is empty, tests all of them."""
