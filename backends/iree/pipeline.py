@@ -25,9 +25,12 @@ from tiduc.backends.iree.fast.loops.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.fast.memory.late_results import late_results
 from tiduc.backends.iree.fast.memory.select_reruns import select_reruns
 from tiduc.backends.iree.fast.memory.stored_values import stored_values
+from tiduc.backends.iree.fast.ops.flat_gathers import flat_gathers
+from tiduc.backends.iree.fast.ops.row_gathers import row_gathers
 from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.sums.reductions_in_lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.sums.row_reductions import row_reductions
 from tiduc.backends.iree.fast.sums.sums_in_blocks import sums_in_blocks
 from tiduc.backends.iree.faults.allow_inlining import allow_inlining
 from tiduc.backends.iree.faults.assert_sizes import assert_sizes
@@ -124,6 +127,12 @@ PIPELINE = (
     ),
     Entry(
         "speed",
+        row_reductions,
+        "Reduces rows of uneven length by kernels of vectors, for CPUs.",
+        takes_settings=True,
+    ),
+    Entry(
+        "speed",
         reductions_in_lanes,
         "Vectorizes reductions to a scalar, and rewrites sums of products and of negated values, for CPUs.",
     ),
@@ -131,6 +140,18 @@ PIPELINE = (
         "speed",
         sums_in_blocks,
         "Adds long sums of f32 in blocks, and the sums of the blocks in f64, for CPUs.",
+    ),
+    Entry(
+        "speed",
+        flat_gathers,
+        "Computes one index for each slice of a gather, where several dimensions are indexed.",
+        on="all",
+    ),
+    Entry(
+        "speed",
+        row_gathers,
+        "Gathers rows by kernels of vectors, for CPUs.",
+        takes_settings=True,
     ),
     Entry(
         "speed",

@@ -67,6 +67,16 @@ REWRITES = {
     "window_loops": Rewrite(("pooling by JAX",)),
     "reversals": Rewrite(("reverse", "cumulative")),
     "flat_products": Rewrite(("layer",)),
+    "row_reductions": Rewrite(("uneven rows", "products of rows")),
+    "row_gathers": Rewrite(("rows by index", "pixels by index")),
+    "flat_gathers": Rewrite(("pixels by index",)),
+    "products_of_few_rows": Rewrite(
+        ("one row", "three columns"),
+        part=(
+            "tiduc.backends.iree.fast.products.products_in_tiles._is_thin",
+            lambda sizes, count: False,
+        ),
+    ),
     "padded_sums": Rewrite(("bundle", "lstm")),
     "iotas": Rewrite(("argmax",)),
     "insertion_sort": Rewrite(("short rows", "largest")),
@@ -144,6 +154,7 @@ def pooled(x: Any) -> Any:
 
 
 IDS = np.random.default_rng(1).integers(0, 1000, 512, dtype=np.int32)
+PIXELS = np.random.default_rng(2).integers(0, 1000, (2, 20_000), dtype=np.int32)
 MANY, F64 = (100_000,), np.float64
 PROGRAMS: dict[str, Program] = {
     **{name: ours(name) for name in suite.cases()},
@@ -171,6 +182,11 @@ PROGRAMS: dict[str, Program] = {
     "expm": of(lambda x: jnp.sum(jax.scipy.linalg.expm(x)), (8, 8), wrt=(0,)),
     "layer": of(lambda x, w: jnp.tanh(x @ w), (4, 32, 256), (256, 1024)),
     "look-up": of(lambda x, i: jnp.sum(x[i] ** 2), (1000, 64), IDS, wrt=(0,)),
+    "rows by index": of(lambda x, i: x[i], (1000, 300), IDS),
+    "pixels by index": of(lambda x, i, j: x[i, j], (1000, 1000), *PIXELS),
+    "uneven rows": of(lambda x: jnp.sum((x - jnp.mean(x, 1, keepdims=True)) ** 2, 1), (100, 5607)),
+    "one row": of(lambda x, w: x @ w.T, (1, 1001), (503, 1001)),
+    "three columns": of(lambda x, w: x @ w, (1001, 503), (503, 3)),
     "segments": of(lambda x: jax.ops.segment_max(x, IDS[:400] % 50, 50), (400,), wrt=()),
     "pooling by JAX": of(jax.grad(pooled), (8, 28, 28, 16)),
     "reverse": of(lambda x: x[::-1, ::-1] * 2, (500, 500)),

@@ -263,6 +263,7 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 ALLOWED = {
     "backends/iree/fast/loops/loops_to_kernels.py": "the ops of a mark",
     "backends/iree/fast/products/computed.py": "the ops that a kernel of products computes itself, with their code",
+    "backends/iree/fast/sums/row_formula.py": "the ops that a kernel of rows computes itself, with their code",
     "backends/iree/faults/separate_reads.py": "the ops that the pass knows to move dimensions",
     "backends/iree/missing/refuse_unsupported.py": "the reason that a diagnostic gives for each op",
     "backends/iree/static/scalars/numbers.py": "how each op of scalars is computed: by NumPy and in LLVM's dialect",

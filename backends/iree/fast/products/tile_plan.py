@@ -109,13 +109,18 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
     height, vectors = _tile(rows, -(-columns // vector), registers.number)
     whole = columns % (vectors * vector) == 0
+    # If y is read only once, a copy would take longer than its use.
+    once = rows <= height and y.kept == y.last
     copied = (
         bool(y.formula)
-        or x.kept != x.last
-        or y.kept != y.last
-        or -(-summed // parts(summed, 2 * _DEPTH).count) * columns * size > _RESIDENT
-        # Masked loads in the innermost loop take twice as long as loads from panels.
-        or (registers.bits != MASKED and not whole)
+        or not once
+        and (
+            x.kept != x.last
+            or y.kept != y.last
+            or -(-summed // parts(summed, 2 * _DEPTH).count) * columns * size > _RESIDENT
+            # Masked loads in the innermost loop take twice as long as loads from panels.
+            or (registers.bits != MASKED and not whole)
+        )
     )
     panel = 2 * _DEPTH * vectors * registers.bits // 8
     fits = panel <= _PANEL and -(-columns // (vectors * vector)) * panel <= _STACK
@@ -138,7 +143,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(batch_sizes(x, y)))
     # If y is copied, workgroups divide the columns, because workgroups for blocks of rows would each copy all of y.
-    strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
+    strips = parts(panels, form.room if copied else panels, least) if copied or once else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return TilePlan(form, rows, columns, summed, blocks, strips, depths)
 
@@ -154,7 +159,7 @@ def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
     The registers that do not hold sums hold the vectors of y and an element of x.
     """
-    most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
+    most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (8, 6, 4, 3, 2, 1)}
     every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
     usual, best = (
         min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL[registers], every)
