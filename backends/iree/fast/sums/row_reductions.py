@@ -36,6 +36,8 @@ from tiduc.dialect.shapes.types import element, shape
 
 _LEAST, _ROW = 2**12, 48
 """The fewest elements of an array, and of a row, that is reduced by a kernel."""
+_IN_LOOPS = 2**16
+"""The fewest elements of an array in a loop. A loop with smaller arrays may become one kernel."""
 _SUMS = 4
 """The number of vectors of sums. An addition to one of them does not wait for the additions to the others."""
 _BLOCK = 2**12
@@ -58,7 +60,7 @@ def row_reductions(module: ir.Module | IrOp, settings: Settings) -> int:
 
 def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """Reduces rows by a kernel. Returns None for other reductions, and for rows that IREE reduces as fast."""
-    if len(op.results) != 1 or is_in_loop(op) or not are_floats([op.operands[0]], ir.F32Type, ir.F64Type):
+    if len(op.results) != 1 or not are_floats([op.operands[0]], ir.F32Type, ir.F64Type):
         return None
     x, combine = op.operands[0], str(reducer(op))
     sizes, start = shape(x), definition(op.operands[1])
@@ -69,7 +71,8 @@ def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
     dimensions = {d for d, n in enumerate(sizes) if n == 1 or d in op.attributes["dimensions"]}
     leading = next((d + 1 for d in reversed(range(len(sizes))) if d not in dimensions), 0)
     rows, columns = math.prod(sizes[:leading]), math.prod(sizes[leading:])
-    if columns < _ROW or rows * columns < _LEAST or columns % lanes(x, b.settings.registers) == 0:
+    least = _IN_LOOPS if is_in_loop(op) else _LEAST
+    if columns < _ROW or rows * columns < least or columns % lanes(x, b.settings.registers) == 0:
         return None
     gathered = Gathered(b, leading)
     formula = gathered.formula(x)
