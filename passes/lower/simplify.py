@@ -3,7 +3,7 @@
     the identities of `dialect/facts/identities.py` for neutral elements, negations, and moved or converted splats
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
-    the rules of `products.py` for products of matrices
+    the rules of `products.py` for products of matrices, and of `scatters.py` for padded updates
 
 The two rules of `add` are for backward loops over the slices of an array. With them, each iteration updates the
 cotangent of the array in place, so that it costs only as much as its slice.
@@ -19,11 +19,10 @@ from torch_mlir import ir
 
 from tiduc.dialect.facts.identities import IDENTITIES, NEUTRAL, is_splat_of, is_zeros
 from tiduc.dialect.graph.functions import within
-from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.passes.lower import products
+from tiduc.passes.lower import products, scatters
 
 _ADVANCE = ir.WalkResult.ADVANCE
 _NUMBERS = sorted({number for number, _ in NEUTRAL.values()})
@@ -151,13 +150,11 @@ def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
 def _can_accumulate(op: IrOp, update: IrOp) -> bool:
     """Whether an update writes a slice of static shape into zeros, or a scatter adds to zeros."""
     zeros = update.operands[0]
-    if zeros.type != op.result.type or not is_zeros(zeros):
+    if zeros.type != op.result.type:
         return False
     if update.name == "stablehlo.dynamic_update_slice":
-        return bool(update.operands[1].type.has_static_shape)
-    (block,) = update.regions[0].blocks
-    add, *rest = operations(block)
-    return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
+        return bool(update.operands[1].type.has_static_shape) and is_zeros(zeros)
+    return scatters.adds_to_zeros(update)
 
 
 def _matched() -> Iterator[tuple[str, int, str, Rule]]:
@@ -179,6 +176,7 @@ def _matched() -> Iterator[tuple[str, int, str, Rule]]:
         yield from (("dot_general", side, inner, products.without_identity) for side in (0, 1))
     yield "dot_general", 1, "broadcast_in_dim", products.without_equal_batches
     yield "reduce", 0, "dot_general", products.contracting_batches
+    yield "scatter", 2, "pad", scatters.without_padding
     for inner in ("dynamic_update_slice", "scatter"):
         yield from (("add", side, inner, _accumulated) for side in (0, 1))
 
