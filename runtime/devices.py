@@ -142,11 +142,12 @@ class DeviceArray:
     array at once (`uses.py`).
     """
 
-    __slots__ = ("_device", "_view", "dtype", "readers", "shape")
+    # Python clears slots in the order of their names. The buffer must be freed before its device may be destroyed.
+    __slots__ = ("_buffer", "_device", "dtype", "readers", "shape")
 
     def __init__(self, device: Device, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> None:
         self._device = device
-        self._view: rt.HalBufferView | None = view
+        self._buffer: rt.HalBufferView | None = view
         self.dtype, self.shape = dtype, tuple(view.shape)
         self.readers = 0
 
@@ -158,11 +159,11 @@ class DeviceArray:
     @property
     def is_donated(self) -> bool:
         """Whether the array was a donated argument of a call, which has overwritten it."""
-        return self._view is None
+        return self._buffer is None
 
     def view(self) -> rt.HalBufferView:
         """Returns IREE's buffer view. Raises InputError if the array was donated."""
-        view = self._view  # read once, since another thread may donate the array
+        view = self._buffer  # read once, since another thread may donate the array
         if view is None:
             raise InputError(f"{self!r} was overwritten by a call that it was donated to")
         return view
@@ -178,7 +179,7 @@ class DeviceArray:
 
     def give_away(self) -> None:
         """Marks the array as donated. Any later use of the array raises InputError."""
-        self._view = None
+        self._buffer = None
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -196,7 +197,7 @@ class DeviceArray:
         return float(self.numpy())
 
     def __repr__(self) -> str:
-        state = "donated" if self._view is None else self._device.name
+        state = "donated" if self._buffer is None else self._device.name
         return f"<DeviceArray {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype} ({state})>"
 
 
