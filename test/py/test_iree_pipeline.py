@@ -7,6 +7,8 @@ import pytest
 
 from tiduc.backends.iree.pipeline import PIPELINE, Entry
 from tiduc.backends.iree.records import records
+from tiduc.dialect.mlir.context import parse
+from tiduc.opt import run_pipeline
 
 HERE = Path(__file__).parent
 NAMES = {entry.function.__name__: entry for entry in PIPELINE}
@@ -40,3 +42,16 @@ def test_the_page_on_iree_has_a_row_for_a_pass(name: str) -> None:
 )
 def test_a_pass_has_a_description(entry: Entry) -> None:
     assert entry.description[0].isupper() and entry.description.endswith(".")
+
+
+TEXT = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in NAMES.items() if entry.group not in ("legal", "tiles")]
+)
+def test_a_pass_runs_by_its_name(name: str) -> None:
+    """`tiduc opt` runs a pass without a target, with the default settings."""
+    module = parse(TEXT)
+    run_pipeline(module, f"tidu-{name.replace('_', '-')}")
+    assert "return %arg0" in str(module)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rewrite
+from tiduc.backends.iree.emit.emitter import DEFAULT, Emitter, is_in_loop, is_static, rewrite
 from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, read
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
@@ -44,7 +44,7 @@ _BLOCK = 2**14
     "flags.py: rows by index",
 )
 @stage
-def row_gathers(module: ir.Module | IrOp, settings: Settings) -> int:
+def row_gathers(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
     """Rewrites, in place, gathers of rows. Returns the number of rewritten gathers."""
     if not settings.vectors:
         return 0

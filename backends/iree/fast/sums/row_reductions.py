@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_in_loop, rewrite
+from tiduc.backends.iree.emit.emitter import DEFAULT, Emitter, are_floats, is_in_loop, rewrite
 from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, lanes
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
@@ -51,7 +51,7 @@ _WORKGROUPS = 8
     "flags.py: uneven rows",
 )
 @stage
-def row_reductions(module: ir.Module | IrOp, settings: Settings) -> int:
+def row_reductions(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
     """Rewrites, in place, reductions of rows of uneven length. Returns the number of rewritten reductions."""
     if not settings.vectors:
         return 0
