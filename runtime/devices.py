@@ -18,7 +18,7 @@ from tiduc.runtime.uses import Uses, renew
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# These are integers, because the binding would look up the members of an enumeration in each call.
+# The flags are integers, because the binding would look up the members of an enumeration in each call.
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)

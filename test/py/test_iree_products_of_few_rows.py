@@ -5,6 +5,7 @@ import pytest
 from harness.one_module import Joined, compiled_as_one
 from harness.sources import kernels_in
 from harness.variants import AVX2, AVX512, SSE4
+from test_iree_products_in_tiles import product
 
 RNG = np.random.default_rng(0)
 
@@ -21,20 +22,6 @@ PRODUCTS = {
     "few rows and few columns": ("ik,jk->ij", [2, 20001], [3, 20001], "f32"),
 }
 """For each name: the formula as in `einsum`, the shapes of both operands, and the element type of a product."""
-
-
-def product(formula: str, left: list[int], right: list[int], kind: str) -> str:
-    (a, b), result = formula.partition("->")[0].split(","), formula.partition("->")[2]
-    sizes = dict(zip((*a, *b), (*left, *right), strict=True))
-    batches, summed = [d for d in a if d in b and d in result], [d for d in a if d in b and d not in result]
-    shapes = left, right, [sizes[d] for d in result]
-    x, y, z = (f"tensor<{'x'.join(map(str, each))}x{kind}>" for each in shapes)
-    (own, others), (ours, theirs) = ([[e.index(d) for d in of] for e in (a, b)] for of in (batches, summed))
-    return f"""func.func @main(%x: {x}, %y: {y}) -> {z} {{
-      %0 = stablehlo.dot_general %x, %y, batching_dims = {own} x {others}, contracting_dims = {ours} x {theirs}
-        : ({x}, {y}) -> {z}
-      return %0 : {z}
-    }}"""
 
 
 @pytest.fixture(scope="module")

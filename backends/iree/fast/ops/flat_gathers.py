@@ -14,11 +14,12 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rewrite, signless
+from tiduc.backends.iree.emit.indices import clamped
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.shapes.types import element, shape
+from tiduc.dialect.shapes.types import shape
 
 _LEAST = 32
 """The fewest slices of a gather that is rewritten."""
@@ -54,7 +55,7 @@ def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
     for i, index in sorted(
         zip(indexed, _columns(b, indices, d.index_vector_dim), strict=True), key=lambda pair: pair[0]
     ):
-        index = b.convert(clamped_to(b, index, sizes[i]), type_)
+        index = b.convert(clamped(b, index, [sizes[i] - 1], None), type_)
         at = index if at is None else b.add(b.multiply(at, b.constant(sizes[i], at)), index)
     assert at is not None
     given = {name: op.attributes[name] for name in op.attributes}
@@ -79,11 +80,3 @@ def _columns(b: Emitter, indices: IrValue, dimension: int) -> list[IrValue]:
         if joined.attributes["dimension"].value == dimension:
             return [b.reshape(x, sizes) for x in joined.operands]
     return [b.reshape(b.cut(indices, dimension, i, i + 1), sizes) for i in range(shape(indices)[dimension])]
-
-
-def clamped_to(b: Emitter, index: IrValue, size: int) -> IrValue:
-    """Clamps indices to the range of a dimension of this size, as gathers do. Returns them as i32, or i64 if needed."""
-    kind = element(index)
-    highest = 2 ** (kind.width - (not kind.is_unsigned)) - 1
-    inside = b.clamp(0, index, b.constant(min(size - 1, highest), index))
-    return b.convert(inside, signless(32 if size < 2**31 else 64))

@@ -16,10 +16,10 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import DEFAULT, Emitter, is_in_loop, is_static, rewrite
+from tiduc.backends.iree.emit.indices import clamped
 from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, read
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
-from tiduc.backends.iree.fast.ops.flat_gathers import clamped_to
 from tiduc.backends.iree.fast.products.parts import Parts, parts
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
@@ -76,7 +76,7 @@ def _gathered(b: Emitter, op: IrOp) -> list[IrValue] | None:
     count = math.prod(shape(y)) // (outer * width)
     if math.prod(shape(y)) < _LEAST or _is_fused(op):
         return None
-    at = clamped_to(b, b.reshape(indices, [count]), sizes[indexed])
+    at = clamped(b, b.reshape(indices, [count]), [sizes[indexed] - 1], None)
     table = b.reshape(x, [outer, sizes[indexed], width])
     return [b.reshape(_by_kernel(b, table, at), shape(y))]
 
@@ -109,9 +109,7 @@ def _by_kernel(b: Emitter, table: IrValue, at: IrValue) -> IrValue:
     (taken,) = shape(at)
     of_rows = parts(taken, max(1, _BLOCK // width), -(-_WORKGROUPS // outer))
     of_outer = parts(outer, max(1, _BLOCK // (taken * width)), min(outer, _WORKGROUPS))
-    numbers = _Numbers(
-        outer, rows, width, taken, *(n for p in (of_outer, of_rows) for n in (p.count, p.low, p.more))
-    )
+    numbers = _Numbers(outer, rows, width, taken, *of_outer.numbers, *of_rows.numbers)
     axes = ("outer", "rows", "width"), ("taken",), ("outer", "taken", "width")
     code = Code("row_gather", width < _VECTOR, _Gather, numbers, ones=("outer", "width"), axes=axes)
     type_ = with_shape(table.type, [outer, taken, width])

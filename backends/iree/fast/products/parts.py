@@ -14,6 +14,11 @@ class Parts(Generic[N]):
     low: N
     more: N
 
+    @property
+    def numbers(self) -> tuple[N, N, N]:
+        """The fields, for the code of a kernel, which reads them at run time."""
+        return self.count, self.low, self.more
+
     def start(self, i: SizeLike) -> SizeLike:
         """The index of the first item in part i."""
         return i * self.low + smaller(i, self.more)

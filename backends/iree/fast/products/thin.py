@@ -61,7 +61,7 @@ def in_totals(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     count = math.prod(batches)
     blocks = parts(-(-columns // group), _BLOCK, -(-_WORKGROUPS // count))
     shared = SharedNumbers(
-        (columns, summed, blocks.count, blocks.low, blocks.more),
+        (columns, summed, *blocks.numbers),
         (((x.summed, 1),), tuple(sorted([(y.kept, 0), (y.summed, 1)])), ((2, 0),)),
     )
     form = _Form(layouts, rows, group, batches)

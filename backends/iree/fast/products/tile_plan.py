@@ -93,7 +93,7 @@ class TilePlan(Generic[N]):
     @property
     def numbers(self) -> tuple[N, ...]:
         """The numbers that the code reads at run time: rows, columns, summed elements, then three for each `Parts`."""
-        of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
+        of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in p.numbers]
         return self.rows, self.columns, self.summed, *of_parts
 
     def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":

@@ -47,7 +47,7 @@ _WORKGROUPS = 8
 
 
 @slow(
-    "IREE adds the elements of a row whose length is no multiple of the vector size one by one; tiduc adds vectors.",
+    "IREE adds elements one by one if the length of a row is not a multiple of the vector size; tiduc adds vectors.",
     "flags.py: uneven rows",
 )
 @stage
@@ -129,7 +129,7 @@ def _by_kernel(
     rows, columns = sizes
     blocks = parts(rows, max(1, rows // _WORKGROUPS))
     of_row = parts(columns, -(-columns // count))
-    numbers = _Numbers(rows, columns, *_three(blocks), *_three(of_row))
+    numbers = _Numbers(rows, columns, *blocks.numbers, *of_row.numbers)
     axes = {"rows": ("rows", "columns"), "scalars": ("rows",), "row": ("columns",)}
     form = _Form(formula, gathered.kinds, combine)
     code = Code(
@@ -142,10 +142,6 @@ def _by_kernel(
     )
     type_ = ir.RankedTensorType.get([rows, of_row.count], element(gathered.arrays[0]))
     return code.run(b, gathered.arrays, type_, (blocks.count, of_row.count))
-
-
-def _three(of: Parts[int]) -> tuple[int, int, int]:
-    return of.count, of.low, of.more
 
 
 class _Reduction:
